@@ -1,0 +1,187 @@
+//! The formats of names, keys and values that Kubernetes checks everywhere.
+//!
+//! Each function answers `None` when the text is well formed, else what is wrong with it. Sources: RFC 1123,
+//! RFC 1035 and Kubernetes' `apimachinery/pkg/util/validation`.
+
+/// The longest DNS label, in bytes.
+pub const DNS_LABEL_MAX: usize = 63;
+/// The longest DNS subdomain, in bytes.
+pub const DNS_SUBDOMAIN_MAX: usize = 253;
+
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const ENV: &str = "a valid environment variable name must consist of printable ASCII characters other than '='";
+
+fn lower_alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().copied().is_some_and(lower_alphanumeric)
+        && bytes.last().copied().is_some_and(lower_alphanumeric)
+        && bytes.iter().all(|byte| lower_alphanumeric(*byte) || *byte == b'-')
+}
+
+/// Letters, digits, `-`, `_` and `.`, alphanumeric at both ends; not empty.
+fn is_name_part(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// An RFC 1123 label, at most 63 bytes.
+pub fn dns_label(text: &str) -> Option<String> {
+    if text.len() > DNS_LABEL_MAX {
+        return Some(too_long(DNS_LABEL_MAX));
+    }
+    (!is_label(text)).then(|| LABEL.to_owned())
+}
+
+/// An RFC 1123 subdomain: labels joined by dots, at most 253 bytes in all.
+pub fn dns_subdomain(text: &str) -> Option<String> {
+    if text.len() > DNS_SUBDOMAIN_MAX {
+        return Some(too_long(DNS_SUBDOMAIN_MAX));
+    }
+    (!text.split('.').all(is_label)).then(|| SUBDOMAIN.to_owned())
+}
+
+/// The key of a label or an annotation: `name` or `prefix/name`, the name at most 63 bytes.
+pub fn qualified_name(text: &str) -> Option<String> {
+    let mut parts = text.split('/');
+    let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+    let name = match (second, more) {
+        (_, Some(_)) => {
+            return Some(
+                "a qualified name must be a name with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')".to_owned(),
+            );
+        }
+        (None, None) => first,
+        (Some(name), None) => {
+            if first.is_empty() {
+                return Some("prefix part must be non-empty".to_owned());
+            }
+            if let Some(wrong) = dns_subdomain(first) {
+                return Some(format!("prefix part {wrong}"));
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        return Some("name part must be non-empty".to_owned());
+    }
+    if name.len() > DNS_LABEL_MAX {
+        return Some(format!("name part {}", too_long(DNS_LABEL_MAX)));
+    }
+    (!is_name_part(name)).then(|| QUALIFIED.to_owned())
+}
+
+/// The value of a label: empty, or at most 63 bytes.
+pub fn label_value(text: &str) -> Option<String> {
+    if text.len() > DNS_LABEL_MAX {
+        return Some(too_long(DNS_LABEL_MAX));
+    }
+    (!text.is_empty() && !is_name_part(text)).then(|| VALUE.to_owned())
+}
+
+/// The key of a ConfigMap or a Secret, at most 253 bytes.
+pub fn config_key(text: &str) -> Option<String> {
+    if text.len() > DNS_SUBDOMAIN_MAX {
+        return Some(too_long(DNS_SUBDOMAIN_MAX));
+    }
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
+        return Some("a valid config key must consist of alphanumeric characters, '-', '_' or '.'".to_owned());
+    }
+    match text {
+        "." => Some("must not be '.'".to_owned()),
+        ".." => Some("must not be '..'".to_owned()),
+        _ => text.starts_with("..").then(|| "must not start with '..'".to_owned()),
+    }
+}
+
+/// The name of an environment variable, as Kubernetes takes it without the relaxed rule: letters, digits, `_`,
+/// `-` and `.`, not starting with a digit.
+pub fn env_var_name(text: &str) -> Option<String> {
+    let first_is_fine = text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    let all_are_fine = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    if !first_is_fine || !all_are_fine {
+        return Some("a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit".to_owned());
+    }
+    match text {
+        "." => Some("must not be '.'".to_owned()),
+        ".." => Some("must not be '..'".to_owned()),
+        _ => text.starts_with("..").then(|| "must not start with '..'".to_owned()),
+    }
+}
+
+/// The name of an environment variable under the relaxed rule (`RelaxedEnvironmentVariableValidation`, on by
+/// default since Kubernetes 1.32): printable ASCII without `=`.
+pub fn relaxed_env_var_name(text: &str) -> Option<String> {
+    let fine = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
+    (!fine).then(|| ENV.to_owned())
+}
+
+/// A percentage: digits and `%`.
+pub fn is_percent(text: &str) -> bool {
+    text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn too_long(limit: usize) -> String {
+    format!("must be no more than {limit} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dns_labels() {
+        for fine in ["a", "a-b", "0", "x9-0"] {
+            assert_eq!(dns_label(fine), None, "{fine}");
+        }
+        for wrong in ["", "-a", "a-", "A", "a.b", "a_b", "é", &"a".repeat(64)] {
+            assert!(dns_label(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn dns_subdomains() {
+        for fine in ["a", "a.b", "a-b.c0"] {
+            assert_eq!(dns_subdomain(fine), None, "{fine}");
+        }
+        for wrong in ["", ".", "a.", "a..b", "A.b", &"a".repeat(254)] {
+            assert!(dns_subdomain(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn qualified_names() {
+        for fine in ["a", "A_b.c", "example.com/Name", "x/y"] {
+            assert_eq!(qualified_name(fine), None, "{fine}");
+        }
+        for wrong in ["", "/a", "a/", "a/b/c", "bad key!", "Ex/a", "-a", &"a".repeat(64)] {
+            assert!(qualified_name(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn label_values_config_keys_and_variables() {
+        assert_eq!(label_value(""), None);
+        assert!(label_value("a/b").is_some());
+        assert_eq!(config_key("a.b_c-D"), None);
+        assert!(config_key("..a").is_some() && config_key("").is_some() && config_key("a/b").is_some());
+        assert_eq!(env_var_name("A.b-C_9"), None);
+        assert!(env_var_name("9A").is_some() && env_var_name("A=").is_some() && env_var_name("").is_some());
+        assert_eq!(relaxed_env_var_name("9 A!"), None);
+        assert!(relaxed_env_var_name("A=").is_some() && relaxed_env_var_name("é").is_some());
+    }
+
+    #[test]
+    fn percentages() {
+        assert!(is_percent("0%") && is_percent("150%"));
+        assert!(!is_percent("%") && !is_percent("1.5%") && !is_percent("-1%") && !is_percent("10"));
+    }
+}

@@ -1,0 +1,15 @@
+//! The domain of Pillion: what a `SidecarSet` is, which Pods it matches and what it does to them.
+//!
+//! Everything here is a function of its arguments. Time, randomness and the cluster come in as values or as
+//! the [`lookup::Lookup`] trait; nothing here knows waPC, Kubernetes clients or files. Statement ids in the
+//! documentation (`M-18`, `V-12`, ...) are those of the project's `SidecarSet` specification.
+#![forbid(unsafe_code)]
+
+pub mod field;
+pub mod format;
+pub mod json;
+pub mod lookup;
+pub mod names;
+pub mod outcome;
+pub mod schema;
+pub mod sidecar_set;

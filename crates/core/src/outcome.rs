@@ -1,0 +1,153 @@
+//! What an admission answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::field::FieldPath;
+
+/// The HTTP code of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    /// 400: the request or its object cannot be decoded.
+    Undecodable,
+    /// 403: the policy says no.
+    Forbidden,
+    /// 422: fields of the object are invalid.
+    Invalid,
+    /// 503: something that is needed could not be asked; trying again may help.
+    Unavailable,
+}
+
+impl Code {
+    /// The number.
+    pub const fn as_u16(self) -> u16 {
+        match self {
+            Self::Undecodable => 400,
+            Self::Forbidden => 403,
+            Self::Invalid => 422,
+            Self::Unavailable => 503,
+        }
+    }
+}
+
+/// One reason to refuse. The derived order (`SidecarSet`, field, text) is the order in messages.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reason {
+    /// The `SidecarSet` that it is about, where it is about one.
+    pub sidecar_set: Option<String>,
+    /// The field of the `SidecarSet`, of the Pod or of the settings.
+    pub field: FieldPath,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do about it; empty where the problem says it.
+    pub remedy: String,
+    /// The code that this reason asks for.
+    pub code: Code,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.sidecar_set {
+            write!(f, "SidecarSet \"{name}\": ")?;
+        }
+        if !self.field.as_str().is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.problem)?;
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+/// A refusal: at least one reason, sorted, none twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    first: Reason,
+    more: BTreeSet<Reason>,
+}
+
+/// The longest message of a refusal, in bytes; the rest is counted, not printed.
+const MESSAGE_MAX: usize = 8 * 1024;
+
+impl Refusal {
+    /// The refusal for `reasons`, or nothing where there are none.
+    pub fn of(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
+        let mut more: BTreeSet<Reason> = reasons.into_iter().collect();
+        more.pop_first().map(|first| Self { first, more })
+    }
+
+    /// The reasons, sorted.
+    pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// The code: where reasons differ, what makes a retry pointless wins over what a retry may cure.
+    pub fn code(&self) -> Code {
+        self.reasons().map(|reason| reason.code).min().unwrap_or(Code::Forbidden)
+    }
+
+    /// The message for the user.
+    pub fn message(&self) -> String {
+        let mut message = String::new();
+        let mut left_out = 0_usize;
+        for reason in self.reasons() {
+            let text = reason.to_string();
+            if !message.is_empty() && message.len() + text.len() > MESSAGE_MAX {
+                left_out += 1;
+                continue;
+            }
+            if !message.is_empty() {
+                message.push_str("; ");
+            }
+            message.push_str(&text);
+        }
+        if left_out > 0 {
+            message.push_str(&format!("; and {left_out} more"));
+        }
+        message
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(first: Reason) -> Self {
+        Self { first, more: BTreeSet::new() }
+    }
+}
+
+/// The decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Accepted as it is.
+    Unchanged,
+    /// Accepted as this object.
+    Mutated(Value),
+    /// Refused.
+    Refused(Refusal),
+}
+
+/// A decision with what goes beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The decision.
+    pub verdict: Verdict,
+    /// Texts for the user; the policy cuts them to the API server's limits.
+    pub warnings: Vec<String>,
+    /// Annotations of the audit event, by name.
+    pub audit: BTreeMap<&'static str, String>,
+}
+
+impl From<Verdict> for Outcome {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, warnings: Vec::new(), audit: BTreeMap::new() }
+    }
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        Verdict::Refused(refusal).into()
+    }
+}

@@ -1,0 +1,92 @@
+//! A `SidecarSet`: decoded, in its v1beta1 form, still JSON.
+
+use serde_json::Value;
+
+use crate::json;
+use crate::names;
+
+/// A `SidecarSet` in its v1beta1 form: type-checked against [`crate::schema`], JSON nulls removed, fields that
+/// nobody knows still there.
+///
+/// Made by `decode` from a manifest of either version; whether it is *valid* is another question
+/// ([`crate::validation`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SidecarSet(Value);
+
+impl SidecarSet {
+    /// Wraps an object that the caller has decoded and converted.
+    pub fn from_decoded(object: Value) -> Self {
+        Self(object)
+    }
+
+    /// The whole object.
+    pub fn as_value(&self) -> &Value {
+        &self.0
+    }
+
+    /// The whole object, to edit.
+    pub fn as_value_mut(&mut self) -> &mut Value {
+        &mut self.0
+    }
+
+    /// The whole object.
+    pub fn into_value(self) -> Value {
+        self.0
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        json::text(&self.0, &["metadata", "name"])
+    }
+
+    /// An annotation; `""` where it is absent.
+    pub fn annotation(&self, key: &str) -> &str {
+        json::text(&self.0, &["metadata", "annotations", key])
+    }
+
+    /// A label; `None` where it is absent.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        json::at(&self.0, &["metadata", "labels", key])?.as_str()
+    }
+
+    /// A field of `spec`.
+    pub fn spec(&self, path: &[&str]) -> Option<&Value> {
+        json::at(json::at(&self.0, &["spec"])?, path)
+    }
+
+    /// `spec.containers`.
+    pub fn containers(&self) -> &[Value] {
+        json::items(&self.0, &["spec", "containers"])
+    }
+
+    /// `spec.initContainers`.
+    pub fn init_containers(&self) -> &[Value] {
+        json::items(&self.0, &["spec", "initContainers"])
+    }
+
+    /// `spec.volumes`.
+    pub fn volumes(&self) -> &[Value] {
+        json::items(&self.0, &["spec", "volumes"])
+    }
+
+    /// The stored hash of the containers (H-1); `""` where the set was never admitted.
+    pub fn hash(&self) -> &str {
+        self.annotation(names::HASH)
+    }
+
+    /// The base's name, where this set is a canary (section 1.6).
+    pub fn canary_of(&self) -> Option<&str> {
+        let base = self.annotation(names::BASE);
+        (self.annotation(names::CANARY) == "true" && !base.is_empty()).then_some(base)
+    }
+}
+
+/// Whether a container is a native sidecar: an init container whose `restartPolicy` is `Always` (section 1.3).
+pub fn is_native(init_container: &Value) -> bool {
+    json::text(init_container, &["restartPolicy"]) == "Always"
+}
+
+/// Whether a container is replaced by a pair when it is upgraded (M-21).
+pub fn is_hot_upgrade(container: &Value) -> bool {
+    json::text(container, &["upgradeStrategy", "upgradeType"]) == "HotUpgrade"
+}
