@@ -12,4 +12,5 @@ pub mod lookup;
 pub mod names;
 pub mod outcome;
 pub mod schema;
+pub mod selector;
 pub mod sidecar_set;
