@@ -30,6 +30,16 @@ impl Code {
             Self::Unavailable => 503,
         }
     }
+
+    /// The name in audit annotations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undecodable => "undecodable",
+            Self::Forbidden => "forbidden",
+            Self::Invalid => "invalid",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }
 
 /// One reason to refuse. The derived order (`SidecarSet`, field, text) is the order in messages.
