@@ -13,3 +13,4 @@ pub mod names;
 pub mod outcome;
 pub mod schema;
 pub mod sidecar_set;
+pub mod validation;
