@@ -17,3 +17,4 @@ pub mod outcome;
 pub mod schema;
 pub mod selector;
 pub mod sidecar_set;
+pub mod validation;
