@@ -5,16 +5,26 @@
 //! documentation (`M-18`, `V-12`, ...) are those of the project's `SidecarSet` specification.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod controller_revision;
+pub mod expression;
 pub mod field;
 pub mod format;
+pub mod gates;
 pub mod go_json;
 pub mod hash;
+pub mod image;
+pub mod inject;
 pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
+pub mod pod;
+pub mod quantity;
+pub mod revision;
 pub mod schema;
+pub mod select;
 pub mod selector;
 pub mod sidecar_set;
+pub mod time;
 pub mod validation;

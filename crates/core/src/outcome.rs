@@ -1,7 +1,7 @@
 //! What an admission answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -116,7 +116,8 @@ impl Refusal {
             message.push_str(&text);
         }
         if left_out > 0 {
-            message.push_str(&format!("; and {left_out} more"));
+            // Writing to a String cannot fail.
+            let _ = write!(message, "; and {left_out} more");
         }
         message
     }

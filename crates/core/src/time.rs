@@ -45,7 +45,9 @@ impl Timestamp {
         }
         let offset = match rest {
             b"Z" => 0,
-            [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()) => {
+            [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2]
+                if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()) =>
+            {
                 let two = |high: &u8, low: &u8| i64::from(high - b'0') * 10 + i64::from(low - b'0');
                 let (hours, minutes) = (two(h1, h2), two(m1, m2));
                 if hours > 24 || minutes > 60 {

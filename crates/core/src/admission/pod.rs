@@ -64,8 +64,7 @@ fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Inje
     let query = Query { pod, namespace: namespace.unwrap_or("default"), uid: request.uid };
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let lookup = Memo::new(context.lookup);
-    let sources =
-        Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
+    let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let sets = select::select(&compiled, query, sources)?;
     if sets.is_empty() {
         return Ok(None);

@@ -51,7 +51,13 @@ pub fn sidecars(set: &SidecarSet) -> impl Iterator<Item = (List, usize, &Value)>
 }
 
 /// The list of the Pod in which a container that is not ours has the name already.
-fn taken(pod: Pod<'_>, set: &SidecarSet, (list, sidecar): (List, &Value), name: &str, records: &Records) -> Option<List> {
+fn taken(
+    pod: Pod<'_>,
+    set: &SidecarSet,
+    (list, sidecar): (List, &Value),
+    name: &str,
+    records: &Records,
+) -> Option<List> {
     let has = |containers: &[Value]| containers.iter().any(|container| pod::name(container) == name);
     let ours = match records.get(set.name()) {
         None => false,

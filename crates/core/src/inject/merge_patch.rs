@@ -75,15 +75,17 @@ mod tests {
     #[case::adds_a_key(r#"{"main": 2}"#, r#"{"log-agent": 1}"#, Ok(r#"{"log-agent":1,"main":2}"#))]
     #[case::null_deletes(r#"{"a":1,"b":2}"#, r#"{"a":null}"#, Ok(r#"{"b":2}"#))]
     #[case::nested(r#"{"a":{"b":1}}"#, r#"{"a":{"c":2}}"#, Ok(r#"{"a":{"b":1,"c":2}}"#))]
-    #[case::nulls_of_added_objects_go(r#"{}"#, r#"{"a":{"b":null,"c":1}}"#, Ok(r#"{"a":{"c":1}}"#))]
+    #[case::nulls_of_added_objects_go("{}", r#"{"a":{"b":null,"c":1}}"#, Ok(r#"{"a":{"c":1}}"#))]
     #[case::nulls_of_added_lists_go(r#"{"a":1}"#, r#"{"a":[{"b":null},null]}"#, Ok(r#"{"a":[{},null]}"#))]
     #[case::nulls_of_a_list_that_replaces_an_object_stay(
-        r#"{"a":{}}"#, r#"{"a":[{"b":null}]}"#, Ok(r#"{"a":[{"b":null}]}"#)
+        r#"{"a":{}}"#,
+        r#"{"a":[{"b":null}]}"#,
+        Ok(r#"{"a":[{"b":null}]}"#)
     )]
     #[case::nulls_of_the_document_stay(r#"{"x":null}"#, r#"{"a":1}"#, Ok(r#"{"a":1,"x":null}"#))]
-    #[case::list_document_gives_way(r#"[1]"#, r#"{"a":1}"#, Ok(r#"{"a":1}"#))]
+    #[case::list_document_gives_way("[1]", r#"{"a":1}"#, Ok(r#"{"a":1}"#))]
     #[case::text_document_gives_way(r#""x""#, r#"{"a":1}"#, Ok(r#"{"a":1}"#))]
-    #[case::list_patch_replaces(r#"{"a":1}"#, r#"[1,2]"#, Ok("[1,2]"))]
+    #[case::list_patch_replaces(r#"{"a":1}"#, "[1,2]", Ok("[1,2]"))]
     #[case::number_literals_stay(r#"{"a":1.50}"#, r#"{"b":1e3}"#, Ok(r#"{"a":1.50,"b":1e3}"#))]
     #[case::scalar_patch(r#"{"a":1}"#, "5", Err(MergeError::Patch))]
     #[case::null_patch(r#"{"a":1}"#, "null", Err(MergeError::Patch))]
@@ -91,11 +93,7 @@ mod tests {
     #[case::null_document("null", r#"{"a":1}"#, Err(MergeError::Document))]
     #[case::broken_document("not json", r#"{"a":1}"#, Err(MergeError::Document))]
     #[case::too_deep(&"[".repeat(10_000), "{}", Err(MergeError::Document))]
-    fn m11_merge_corner_cases(
-        #[case] document: &str,
-        #[case] patch: &str,
-        #[case] expected: Result<&str, MergeError>,
-    ) {
+    fn m11_merge_corner_cases(#[case] document: &str, #[case] patch: &str, #[case] expected: Result<&str, MergeError>) {
         let expected = expected.map(|text| serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(merge(document, patch), expected);
     }

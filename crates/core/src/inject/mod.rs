@@ -136,13 +136,7 @@ fn plan<'a>(
 }
 
 impl<'a> Plan<'a> {
-    fn add(
-        &mut self,
-        set: &'a SidecarSet,
-        (list, sidecar): (List, &'a Value),
-        resources: Option<Value>,
-        pod: Pod<'_>,
-    ) {
+    fn add(&mut self, set: &'a SidecarSet, (list, sidecar): (List, &'a Value), resources: Option<Value>, pod: Pod<'_>) {
         let mut missing = Vec::new();
         let built = container::build(set.name(), sidecar, list, resources, pod, &mut missing);
         let base = pod::name(sidecar);

@@ -8,9 +8,7 @@ use serde_json::Value;
 
 use crate::json::{self, MAX_DEPTH, Object};
 use crate::quantity::Quantity;
-use crate::schema::container::SIDECAR_CONTAINER;
-use crate::schema::volume::VOLUME;
-use crate::schema::{Field, Kind, Omit, Schema};
+use crate::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME};
 
 /// Where the API server mounts the token of the Pod's ServiceAccount.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -84,9 +82,8 @@ fn field(existing: Option<&Value>, wanted: &Value, field: &Field, depth: usize) 
 /// Lists are ours as a whole: the same items in the same order. Only mounts at the path of the token may come and go:
 /// the API server adds them to containers that a webhook has added.
 fn list(name: &str, existing: &[Value], wanted: &[Value], schema: &Schema, depth: usize) -> bool {
-    let counts = |item: &&Value| {
-        name != "volumeMounts" || json::text(item, &["mountPath"]).trim_end_matches('/') != TOKEN_PATH
-    };
+    let counts =
+        |item: &&Value| name != "volumeMounts" || json::text(item, &["mountPath"]).trim_end_matches('/') != TOKEN_PATH;
     // A `subPath` or a `valueFrom` beside what we write would make another mount or variable of it.
     let exact = matches!(name, "env" | "volumeMounts" | "volumeDevices");
     let mut existing = existing.iter().filter(counts);
@@ -95,8 +92,7 @@ fn list(name: &str, existing: &[Value], wanted: &[Value], schema: &Schema, depth
         match (existing.next(), wanted.next()) {
             (None, None) => return true,
             (Some(Value::Object(existing)), Some(Value::Object(wanted))) => {
-                let nothing_more =
-                    || existing.iter().all(|(key, value)| wanted.contains_key(key) || is_zero(value));
+                let nothing_more = || existing.iter().all(|(key, value)| wanted.contains_key(key) || is_zero(value));
                 if !object(existing, wanted, schema, depth) || (exact && !nothing_more()) {
                     return false;
                 }

@@ -62,8 +62,8 @@ impl<'a> Targets<'a> {
             code: Code::Forbidden,
         };
         let policy = ResourcesPolicy::parse(policy).map_err(|errors| {
-            let of = |(slot, error): (&str, _)| reason(path.child(slot), format!("{error}"), "correct the expression");
-            errors.into_iter().map(|(slot, error)| of((slot, error))).collect::<Vec<_>>()
+            let of = errors.into_iter().map(|(slot, error)| (path.child(slot), error.to_string()));
+            of.map(|(field, problem)| reason(field, problem, "correct the expression")).collect::<Vec<_>>()
         })?;
         let pattern_path = path.child("targetContainersNameRegex");
         let pattern = Regex::new(policy.pattern()).map_err(|_| {
@@ -80,7 +80,7 @@ impl<'a> Targets<'a> {
             vec![reason(path.clone(), format!("the resources of the Pod's containers cannot be added up: {error}"), "")]
         })?;
         policy.evaluate(&aggregate).map(Some).map_err(|errors| {
-            errors.into_iter().map(|(slot, error)| reason(path.child(slot), format!("{error}"), "")).collect()
+            errors.into_iter().map(|(slot, error)| reason(path.child(slot), error.to_string(), "")).collect()
         })
     }
 }

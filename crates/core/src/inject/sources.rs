@@ -29,9 +29,7 @@ pub fn shared_mounts<'a>(sidecar: &Value, pod: Pod<'a>) -> (Vec<&'a Value>, Vec<
         for mount in json::items(container, &["volumeMounts"]) {
             mounts.push(mount);
             let expansions = expansions(json::text(mount, &["subPathExpr"]));
-            variables.extend(
-                expansions.filter_map(|wanted| env.iter().find(|variable| pod::name(variable) == wanted)),
-            );
+            variables.extend(expansions.filter_map(|wanted| env.iter().find(|variable| pod::name(variable) == wanted)));
         }
     }
     (mounts, variables)

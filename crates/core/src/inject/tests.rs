@@ -61,34 +61,37 @@ fn golden_pod() -> Value {
 }
 
 fn golden_set() -> SidecarSet {
-    set("s1", json!({
-        "volumes": [
-            {"name": "data", "hostPath": {"path": "/x"}}, {"name": "own", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}
-        ],
-        "imagePullSecrets": [{"name": "sec"}],
-        "initContainers": [
-            {"name": "z-init", "image": "z:1"},
-            {"name": "a-native", "image": "n:1", "restartPolicy": "Always", "podInjectPolicy": "BeforeAppContainer"}
-        ],
-        "containers": [
-            {
-                "name": "cold", "image": "cold:1", "env": [{"name": "B", "value": "own"}],
-                "shareVolumePolicy": {"type": "enabled"},
-                "transferEnv": [
-                    {"sourceContainerName": "app", "envNames": ["B", "A"]},
-                    {
-                        "sourceContainerNameFrom": {"fieldRef": {"fieldPath": "metadata.labels['c']"}},
-                        "envName": "POD"
-                    }
-                ],
-                "volumeMounts": [{"name": "own", "mountPath": "/own"}, {"name": "data", "mountPath": "/d2"}]
-            },
-            {
-                "name": "mesh", "image": "mesh:1", "podInjectPolicy": "AfterAppContainer",
-                "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}
-            }
-        ]
-    }))
+    set(
+        "s1",
+        json!({
+            "volumes": [
+                {"name": "data", "hostPath": {"path": "/x"}}, {"name": "own", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}
+            ],
+            "imagePullSecrets": [{"name": "sec"}],
+            "initContainers": [
+                {"name": "z-init", "image": "z:1"},
+                {"name": "a-native", "image": "n:1", "restartPolicy": "Always", "podInjectPolicy": "BeforeAppContainer"}
+            ],
+            "containers": [
+                {
+                    "name": "cold", "image": "cold:1", "env": [{"name": "B", "value": "own"}],
+                    "shareVolumePolicy": {"type": "enabled"},
+                    "transferEnv": [
+                        {"sourceContainerName": "app", "envNames": ["B", "A"]},
+                        {
+                            "sourceContainerNameFrom": {"fieldRef": {"fieldPath": "metadata.labels['c']"}},
+                            "envName": "POD"
+                        }
+                    ],
+                    "volumeMounts": [{"name": "own", "mountPath": "/own"}, {"name": "data", "mountPath": "/d2"}]
+                },
+                {
+                    "name": "mesh", "image": "mesh:1", "podInjectPolicy": "AfterAppContainer",
+                    "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}
+                }
+            ]
+        }),
+    )
 }
 
 #[test]
@@ -102,28 +105,37 @@ fn m29_golden_sample_of_appendix_a4() {
     assert_eq!(names(&pod, "imagePullSecrets"), ["sec"]);
 
     let cold = item(&pod, "containers", "cold");
-    assert_eq!(cold["env"], json!([
-        {"name": "B", "value": "own"}, {"name": "IS_INJECTED", "value": "true"},
-        {"name": "A", "value": "1"}, {"name": "POD", "value": "p"}
-    ]));
-    assert_eq!(cold["volumeMounts"], json!([
-        {"name": "own", "mountPath": "/own"}, {"name": "data", "mountPath": "/d2"},
-        {"name": "data", "mountPath": "/data", "subPathExpr": "$(POD)/x"},
-        {"name": "kube-api-access-abc", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
-    ]));
+    assert_eq!(
+        cold["env"],
+        json!([
+            {"name": "B", "value": "own"}, {"name": "IS_INJECTED", "value": "true"},
+            {"name": "A", "value": "1"}, {"name": "POD", "value": "p"}
+        ])
+    );
+    assert_eq!(
+        cold["volumeMounts"],
+        json!([
+            {"name": "own", "mountPath": "/own"}, {"name": "data", "mountPath": "/d2"},
+            {"name": "data", "mountPath": "/data", "subPathExpr": "$(POD)/x"},
+            {"name": "kube-api-access-abc", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+        ])
+    );
     for key in container::SIDECAR_FIELDS {
         assert_eq!(cold.get(key), None, "{key}");
     }
 
     assert_eq!(item(&pod, "containers", "mesh-1")["image"], "mesh:1");
     assert_eq!(item(&pod, "containers", "mesh-2")["image"], "empty:1");
-    assert_eq!(item(&pod, "containers", "mesh-2")["env"], json!([
-        {"name": "IS_INJECTED", "value": "true"},
-        {"name": "SIDECARSET_VERSION", "valueFrom": {"fieldRef": {
-            "fieldPath": "metadata.annotations['version.sidecarset.kruise.io/mesh-2']"}}},
-        {"name": "SIDECARSET_VERSION_ALT", "valueFrom": {"fieldRef": {
-            "fieldPath": "metadata.annotations['versionalt.sidecarset.kruise.io/mesh-2']"}}}
-    ]));
+    assert_eq!(
+        item(&pod, "containers", "mesh-2")["env"],
+        json!([
+            {"name": "IS_INJECTED", "value": "true"},
+            {"name": "SIDECARSET_VERSION", "valueFrom": {"fieldRef": {
+                "fieldPath": "metadata.annotations['version.sidecarset.kruise.io/mesh-2']"}}},
+            {"name": "SIDECARSET_VERSION_ALT", "valueFrom": {"fieldRef": {
+                "fieldPath": "metadata.annotations['versionalt.sidecarset.kruise.io/mesh-2']"}}}
+        ])
+    );
 
     let records: Value = serde_json::from_str(annotation(&pod, names::HASH)).unwrap();
     assert_eq!(records["s1"]["sidecarList"], json!(["a-native", "cold", "mesh"]));
@@ -131,8 +143,10 @@ fn m29_golden_sample_of_appendix_a4() {
     assert_eq!(annotation(&pod, names::INJECTED_LIST), "s1");
     assert_eq!(annotation(&pod, names::WORKING_HOT_UPGRADE), r#"{"mesh":"mesh-1"}"#);
     for (key, value) in [
-        ("version.sidecarset.kruise.io/mesh-1", "1"), ("version.sidecarset.kruise.io/mesh-2", "0"),
-        ("versionalt.sidecarset.kruise.io/mesh-1", "0"), ("versionalt.sidecarset.kruise.io/mesh-2", "1"),
+        ("version.sidecarset.kruise.io/mesh-1", "1"),
+        ("version.sidecarset.kruise.io/mesh-2", "0"),
+        ("versionalt.sidecarset.kruise.io/mesh-1", "0"),
+        ("versionalt.sidecarset.kruise.io/mesh-2", "1"),
     ] {
         assert_eq!(annotation(&pod, key), value, "{key}");
     }
@@ -184,15 +198,18 @@ fn pasted_annotations_do_not_switch_a_sidecar_off() {
 #[test]
 fn a_merge_patch_is_stable_when_admitted_again() {
     let patch = |name: &str, text: &str| {
-        set(name, json!({
-            "containers": [{"name": name, "image": "i:1"}],
-            "patchPodMetadata": [{"patchPolicy": "MergePatchJson", "annotations": {"k": text, "broken": "{"}}]
-        }))
+        set(
+            name,
+            json!({
+                "containers": [{"name": name, "image": "i:1"}],
+                "patchPodMetadata": [{"patchPolicy": "MergePatchJson", "annotations": {"k": text, "broken": "{"}}]
+            }),
+        )
     };
-    let one = [patch("a", r#"{"z": null, "b": 1}"#)];
-    let once = injected(&golden_pod(), &one).pod;
+    let sets = [patch("a", r#"{"z": null, "b": 1}"#)];
+    let once = injected(&golden_pod(), &sets).pod;
     assert_eq!(annotation(&once, "k"), r#"{"z": null, "b": 1}"#);
-    assert_eq!(run(&once, &one, LATER).unwrap().pod, once);
+    assert_eq!(run(&once, &sets, LATER).unwrap().pod, once);
 }
 
 #[rstest]
@@ -251,13 +268,16 @@ fn q4_two_sets_with_one_name_are_both_named() {
 #[test]
 fn refusals_name_every_set_that_fails_sorted() {
     let broken = |name: &str| {
-        set(name, json!({"containers": [{
-            "name": name, "image": "i:1",
-            "resourcesPolicy": {
-                "targetContainersMode": "sum", "targetContainersNameRegex": "^none$",
-                "resourcesExpr": {"limits": {"cpu": "cpu"}}
-            }
-        }]}))
+        set(
+            name,
+            json!({"containers": [{
+                "name": name, "image": "i:1",
+                "resourcesPolicy": {
+                    "targetContainersMode": "sum", "targetContainersNameRegex": "^none$",
+                    "resourcesExpr": {"limits": {"cpu": "cpu"}}
+                }
+            }]}),
+        )
     };
     let message = refusal(&golden_pod(), &[broken("b"), broken("a")]);
     let (a, b) = (message.find("SidecarSet \"a\"").unwrap(), message.find("SidecarSet \"b\"").unwrap());
@@ -284,9 +304,12 @@ fn m23_containers_are_sorted_by_name_with_the_gate() {
 fn m27_secrets_are_appended_once() {
     let mut pod = golden_pod();
     pod["spec"]["imagePullSecrets"] = json!([{"name": "x"}, {"name": "sec"}, {"name": "x"}]);
-    let sets = [set("s", json!({
-        "containers": [{"name": "log", "image": "i:1"}], "imagePullSecrets": [{"name": "sec"}, {"name": "y"}]
-    }))];
+    let sets = [set(
+        "s",
+        json!({
+            "containers": [{"name": "log", "image": "i:1"}], "imagePullSecrets": [{"name": "sec"}, {"name": "y"}]
+        }),
+    )];
     assert_eq!(names(&injected(&pod, &sets).pod, "imagePullSecrets"), ["x", "sec", "y"]);
 }
 

@@ -66,12 +66,14 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
 
 /// Mounts of volumes that neither the set nor the Pod has: the API server will refuse the Pod (M-26).
 pub fn unknown_volumes(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<String> {
-    let own: BTreeSet<&str> = pod.volumes().iter().chain(sets.iter().flat_map(SidecarSet::volumes)).map(pod::name).collect();
+    let own: BTreeSet<&str> =
+        pod.volumes().iter().chain(sets.iter().flat_map(SidecarSet::volumes)).map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {
             let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
-            let unknown: BTreeSet<&str> = uses.map(|item: &Value| pod::name(item)).filter(|name| !own.contains(name)).collect();
+            let unknown: BTreeSet<&str> =
+                uses.map(|item: &Value| pod::name(item)).filter(|name| !own.contains(name)).collect();
             warnings.extend(unknown.into_iter().map(|volume| {
                 format!(
                     "SidecarSet {}: {} uses volume \"{volume}\", which neither the SidecarSet nor the Pod has; add it",

@@ -96,9 +96,7 @@ impl<'a> Scope<'a> {
     /// that key, else the whole cluster (P-4). Read from the JSON, not from the parsed selector: the reference's index
     /// does not validate.
     fn of(selector: &'a Value) -> Self {
-        if let Some(name) =
-            json::at(selector, &["matchLabels", names::NAMESPACE_NAME_LABEL]).and_then(Value::as_str)
-        {
+        if let Some(name) = json::at(selector, &["matchLabels", names::NAMESPACE_NAME_LABEL]).and_then(Value::as_str) {
             return Self::Namespaces(vec![name]);
         }
         let named = json::items(selector, &["matchExpressions"]).iter().find(|expression| {

@@ -44,7 +44,11 @@ pub struct Sources<'a> {
 ///
 /// # Errors
 /// All reasons why it cannot be said: selectors that cannot be parsed, a Namespace or a revision that cannot be read.
-pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> Result<Vec<SidecarSet>, Vec<Reason>> {
+pub fn select(
+    sets: &[CompiledSet<'_>],
+    query: Query<'_>,
+    sources: Sources<'_>,
+) -> Result<Vec<SidecarSet>, Vec<Reason>> {
     let mut reasons = Vec::new();
     let mut matched: Vec<&CompiledSet<'_>> =
         sets.iter().filter(|set| is_match(set, query, sources.lookup, &mut reasons)).collect();
@@ -108,8 +112,7 @@ fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) 
 
 /// The labels of a Namespace; `None` where it does not exist.
 fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
-    let object =
-        ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
     match lookup.get(&object) {
         Answer::NotFound => Ok(None),
         Answer::Failed(failure) => Err(failure),
@@ -132,3 +135,6 @@ fn unreadable_namespace(set: &str, namespace: &str, failure: Failure) -> Reason 
         code: Code::Unavailable,
     }
 }
+
+#[cfg(test)]
+mod tests;

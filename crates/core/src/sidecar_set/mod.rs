@@ -2,6 +2,8 @@
 
 pub mod convert;
 pub mod decode;
+pub mod defaults;
+pub mod prepare;
 
 use serde_json::Value;
 

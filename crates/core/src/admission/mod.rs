@@ -1,0 +1,4 @@
+//! Decisions, by the kind of object that is admitted.
+
+pub mod audit;
+pub mod pod;
