@@ -5,8 +5,11 @@
 //! documentation (`M-18`, `V-12`, ...) are those of the project's `SidecarSet` specification.
 #![forbid(unsafe_code)]
 
+pub mod controller_revision;
 pub mod field;
 pub mod format;
+pub mod go_json;
+pub mod hash;
 pub mod json;
 pub mod lookup;
 pub mod names;
@@ -14,3 +17,4 @@ pub mod outcome;
 pub mod schema;
 pub mod selector;
 pub mod sidecar_set;
+pub mod validation;

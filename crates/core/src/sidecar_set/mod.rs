@@ -1,5 +1,8 @@
 //! A `SidecarSet`: decoded, in its v1beta1 form, still JSON.
 
+pub mod convert;
+pub mod decode;
+
 use serde_json::Value;
 
 use crate::json;

@@ -1,0 +1,3 @@
+//! Whether an object is valid: all errors at once, each with its field.
+
+pub mod pod;
