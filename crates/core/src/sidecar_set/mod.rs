@@ -2,6 +2,7 @@
 
 pub mod convert;
 pub mod decode;
+pub mod defaults;
 
 use serde_json::Value;
 
