@@ -19,6 +19,7 @@ pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
+pub mod pattern;
 pub mod pod;
 pub mod quantity;
 pub mod revision;

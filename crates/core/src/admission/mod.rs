@@ -2,3 +2,4 @@
 
 pub mod audit;
 pub mod pod;
+pub mod sidecar_set;
