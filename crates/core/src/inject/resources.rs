@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use regex_lite::Regex;
 use serde_json::Value;
 
 use super::container::{self, List};
@@ -12,6 +11,7 @@ use crate::expression::policy::ResourcesPolicy;
 use crate::field::FieldPath;
 use crate::json;
 use crate::outcome::{Code, Reason};
+use crate::pattern::Pattern;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
 
@@ -66,9 +66,8 @@ impl<'a> Targets<'a> {
             of.map(|(field, problem)| reason(field, problem, "correct the expression")).collect::<Vec<_>>()
         })?;
         let pattern_path = path.child("targetContainersNameRegex");
-        let pattern = Regex::new(policy.pattern()).map_err(|_| {
-            let problem = format!("\"{}\" is no regular expression that can be used here", policy.pattern());
-            vec![reason(pattern_path.clone(), problem, "use RE2 syntax without \\p{...} and \\Q...\\E")]
+        let pattern = Pattern::new(policy.pattern()).map_err(|problem| {
+            vec![reason(pattern_path.clone(), format!("\"{}\": {problem}", policy.pattern()), "correct the expression")]
         })?;
         let targets: Vec<&Value> =
             self.containers.iter().copied().filter(|target| pattern.is_match(pod::name(target))).collect();
