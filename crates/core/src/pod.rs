@@ -95,117 +95,203 @@ mod shape {
 
     type Errors = Vec<FieldError>;
 
-    fn wrong(path: &FieldPath, found: &Value, expected: &str, errors: &mut Errors) {
-        let found = match found {
-            Value::Null => "null",
-            Value::Bool(_) => "a boolean",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "a list",
-            Value::Object(_) => "an object",
-        };
-        errors.push(FieldError::new(path, Cause::Type, format!("is {found}, must be {expected}")));
+    /// A path that costs nothing until something is wrong: a chain of steps on the stack.
+    #[derive(Clone, Copy)]
+    enum Trail<'a> {
+        Root,
+        Key(&'a Trail<'a>, &'a str),
+        Index(&'a Trail<'a>, usize),
+        Entry(&'a Trail<'a>, &'a str),
     }
 
-    fn member<'a>(parent: &'a Value, path: &FieldPath, key: &str) -> Option<(&'a Value, FieldPath)> {
-        let value = parent.get(key).filter(|value| !value.is_null())?;
-        Some((value, path.child(key)))
-    }
+    impl Trail<'_> {
+        fn path(self) -> FieldPath {
+            match self {
+                Self::Root => FieldPath::default(),
+                Self::Key(parent, key) => parent.path().child(key),
+                Self::Index(parent, index) => parent.path().index(index),
+                Self::Entry(parent, key) => parent.path().key(key),
+            }
+        }
 
-    fn text(parent: &Value, path: &FieldPath, key: &str, errors: &mut Errors) {
-        if let Some((value, path)) = member(parent, path, key)
-            && !value.is_string()
-        {
-            wrong(&path, value, "a string", errors);
+        fn wrong(self, found: &Value, expected: &str, errors: &mut Errors) {
+            let found = match found {
+                Value::Null => "null",
+                Value::Bool(_) => "a boolean",
+                Value::Number(_) => "a number",
+                Value::String(_) => "a string",
+                Value::Array(_) => "a list",
+                Value::Object(_) => "an object",
+            };
+            errors.push(FieldError::new(&self.path(), Cause::Type, format!("is {found}, must be {expected}")));
         }
     }
 
-    fn text_map(parent: &Value, path: &FieldPath, key: &str, errors: &mut Errors) {
-        let Some((value, path)) = member(parent, path, key) else { return };
-        let Some(map) = value.as_object() else { return wrong(&path, value, "an object", errors) };
+    /// A member that is there; null is not.
+    fn member<'a>(parent: &'a Value, key: &str) -> Option<&'a Value> {
+        parent.get(key).filter(|value| !value.is_null())
+    }
+
+    fn text(parent: &Value, trail: Trail<'_>, key: &str, errors: &mut Errors) {
+        if let Some(value) = member(parent, key)
+            && !value.is_string()
+        {
+            Trail::Key(&trail, key).wrong(value, "a string", errors);
+        }
+    }
+
+    fn text_map(parent: &Value, trail: Trail<'_>, key: &str, errors: &mut Errors) {
+        let Some(value) = member(parent, key) else { return };
+        let trail = Trail::Key(&trail, key);
+        let Some(map) = value.as_object() else { return trail.wrong(value, "an object", errors) };
         for (key, value) in map {
             if !value.is_string() {
-                wrong(&path.key(key), value, "a string", errors);
+                Trail::Entry(&trail, key).wrong(value, "a string", errors);
             }
         }
     }
 
-    fn objects(
+    fn object(
         parent: &Value,
-        path: &FieldPath,
+        trail: Trail<'_>,
         key: &str,
         errors: &mut Errors,
-        check: impl Fn(&Value, &FieldPath, &mut Errors),
+        check: impl Fn(&Value, Trail<'_>, &mut Errors),
     ) {
-        let Some((value, path)) = member(parent, path, key) else { return };
-        let Some(list) = value.as_array() else { return wrong(&path, value, "a list", errors) };
-        for (index, item) in list.iter().enumerate() {
-            // Paths cost an allocation each: made only where they are needed.
-            let path = || path.index(index);
-            if item.is_object() { check(item, &path(), errors) } else { wrong(&path(), item, "an object", errors) }
-        }
+        let Some(value) = member(parent, key) else { return };
+        let trail = Trail::Key(&trail, key);
+        if value.is_object() { check(value, trail, errors) } else { trail.wrong(value, "an object", errors) }
     }
 
-    fn object<'a>(
-        parent: &'a Value,
-        path: &FieldPath,
+    fn objects(
+        parent: &Value,
+        trail: Trail<'_>,
         key: &str,
         errors: &mut Errors,
-    ) -> Option<(&'a Value, FieldPath)> {
-        let (value, path) = member(parent, path, key)?;
-        if value.is_object() {
-            return Some((value, path));
+        check: impl Fn(&Value, Trail<'_>, &mut Errors),
+    ) {
+        let Some(value) = member(parent, key) else { return };
+        let trail = Trail::Key(&trail, key);
+        let Some(list) = value.as_array() else { return trail.wrong(value, "a list", errors) };
+        for (index, item) in list.iter().enumerate() {
+            let trail = Trail::Index(&trail, index);
+            if item.is_object() { check(item, trail, errors) } else { trail.wrong(item, "an object", errors) }
         }
-        wrong(&path, value, "an object", errors);
-        None
     }
 
     pub(super) fn pod(pod: &Value, errors: &mut Errors) {
-        let root = FieldPath::default();
+        let root = Trail::Root;
         if !pod.is_object() {
-            return wrong(&root, pod, "a Pod", errors);
+            return root.wrong(pod, "a Pod", errors);
         }
-        if let Some((metadata, path)) = object(pod, &root, "metadata", errors) {
-            text(metadata, &path, "name", errors);
-            text(metadata, &path, "generateName", errors);
-            text(metadata, &path, "namespace", errors);
-            text_map(metadata, &path, "labels", errors);
-            text_map(metadata, &path, "annotations", errors);
-        }
-        if let Some((spec, path)) = object(pod, &root, "spec", errors) {
-            objects(spec, &path, "containers", errors, container);
-            objects(spec, &path, "initContainers", errors, container);
-            objects(spec, &path, "volumes", errors, named);
-            objects(spec, &path, "imagePullSecrets", errors, named);
-        }
-        if let Some((status, path)) = object(pod, &root, "status", errors) {
-            text(status, &path, "phase", errors);
-        }
+        object(pod, root, "metadata", errors, metadata);
+        object(pod, root, "spec", errors, spec);
+        object(pod, root, "status", errors, |status, trail, errors| text(status, trail, "phase", errors));
     }
 
-    fn named(item: &Value, path: &FieldPath, errors: &mut Errors) {
-        text(item, path, "name", errors);
+    fn metadata(metadata: &Value, trail: Trail<'_>, errors: &mut Errors) {
+        text(metadata, trail, "name", errors);
+        text(metadata, trail, "generateName", errors);
+        text(metadata, trail, "namespace", errors);
+        text_map(metadata, trail, "labels", errors);
+        text_map(metadata, trail, "annotations", errors);
     }
 
-    fn container(container: &Value, path: &FieldPath, errors: &mut Errors) {
-        text(container, path, "name", errors);
-        text(container, path, "restartPolicy", errors);
-        objects(container, path, "env", errors, |variable, path, errors| {
-            text(variable, path, "name", errors);
-            text(variable, path, "value", errors);
+    fn spec(spec: &Value, trail: Trail<'_>, errors: &mut Errors) {
+        objects(spec, trail, "containers", errors, container);
+        objects(spec, trail, "initContainers", errors, container);
+        objects(spec, trail, "volumes", errors, named);
+        objects(spec, trail, "imagePullSecrets", errors, named);
+    }
+
+    fn named(item: &Value, trail: Trail<'_>, errors: &mut Errors) {
+        text(item, trail, "name", errors);
+    }
+
+    fn container(container: &Value, trail: Trail<'_>, errors: &mut Errors) {
+        text(container, trail, "name", errors);
+        text(container, trail, "restartPolicy", errors);
+        objects(container, trail, "env", errors, |variable, trail, errors| {
+            text(variable, trail, "name", errors);
+            text(variable, trail, "value", errors);
         });
-        objects(container, path, "volumeMounts", errors, |mount, path, errors| {
-            text(mount, path, "name", errors);
-            text(mount, path, "mountPath", errors);
-            text(mount, path, "subPathExpr", errors);
+        objects(container, trail, "volumeMounts", errors, |mount, trail, errors| {
+            text(mount, trail, "name", errors);
+            text(mount, trail, "mountPath", errors);
+            text(mount, trail, "subPathExpr", errors);
         });
-        objects(container, path, "volumeDevices", errors, |device, path, errors| {
-            text(device, path, "name", errors);
-            text(device, path, "devicePath", errors);
+        objects(container, trail, "volumeDevices", errors, |device, trail, errors| {
+            text(device, trail, "name", errors);
+            text(device, trail, "devicePath", errors);
         });
-        if let Some((resources, path)) = object(container, path, "resources", errors) {
-            object(resources, &path, "limits", errors);
-            object(resources, &path, "requests", errors);
-        }
+        object(container, trail, "resources", errors, |resources, trail, errors| {
+            object(resources, trail, "limits", errors, |_, _, _| {});
+            object(resources, trail, "requests", errors, |_, _, _| {});
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_field_of_another_shape_is_named() {
+        let pod = json!({
+            "metadata": {"name": 1, "labels": {"a": 2}, "annotations": []},
+            "spec": {
+                "containers": [{"name": "a", "env": [{"name": true}]}, null, {"resources": {"limits": 1}}],
+                "initContainers": {}, "volumes": [1]
+            },
+            "status": "x"
+        });
+        let errors = Pod::decode(&pod).unwrap_err();
+        let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            [
+                "metadata.name",
+                "metadata.labels[a]",
+                "metadata.annotations",
+                "spec.containers[0].env[0].name",
+                "spec.containers[1]",
+                "spec.containers[2].resources.limits",
+                "spec.initContainers",
+                "spec.volumes[0]",
+                "status"
+            ]
+        );
+    }
+
+    #[rstest]
+    #[case::nothing(json!({}))]
+    #[case::nulls(json!({"metadata": null, "spec": {"containers": null, "volumes": [{"name": null}]}}))]
+    #[case::unknown_fields(json!({"spec": {"newer": 1, "containers": [{"ports": "whatever"}]}}))]
+    fn absent_and_unknown_fields_are_fine(#[case] pod: Value) {
+        assert!(Pod::decode(&pod).is_ok());
+    }
+
+    #[rstest]
+    #[case::none(json!({}), true)]
+    #[case::pending(json!({"status": {"phase": "Pending"}}), true)]
+    #[case::succeeded(json!({"status": {"phase": "Succeeded"}}), false)]
+    #[case::failed(json!({"status": {"phase": "Failed"}}), false)]
+    #[case::deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), false)]
+    #[case::null_deletion(json!({"metadata": {"deletionTimestamp": null}}), true)]
+    fn p2_active(#[case] pod: Value, #[case] active: bool) {
+        assert_eq!(Pod::decode(&pod).unwrap().is_active(), active);
+    }
+
+    #[test]
+    fn m15_the_first_variable_of_the_name_tells_an_injected_container() {
+        let with = |values: &[&str]| {
+            let env: Vec<Value> = values.iter().map(|value| json!({"name": "IS_INJECTED", "value": value})).collect();
+            is_injected(&json!({ "env": env }))
+        };
+        assert!(with(&["true"]) && with(&["true", "false"]));
+        assert!(!with(&["True"]) && !with(&["false", "true"]) && !with(&[]));
     }
 }

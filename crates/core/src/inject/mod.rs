@@ -70,13 +70,12 @@ struct Plan<'a> {
 /// computed.
 pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (M-12).
-    let mut object = pod.as_value().clone();
-    let patched = metadata::patch(pod.annotations(), sets)?;
-    if let Some(annotations) = patched {
+    let patched = metadata::patch(pod.annotations(), sets)?.map(|annotations| {
+        let mut object = pod.as_value().clone();
         set_annotations(&mut object, annotations);
-    }
-    let source = object.clone();
-    let source = Pod::decode(&source).unwrap_or(pod);
+        object
+    });
+    let source = patched.as_ref().and_then(|object| Pod::decode(object).ok()).unwrap_or(pod);
 
     let mut reasons = Vec::new();
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
@@ -92,9 +91,10 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Inj
         }
     };
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
-        return Ok(Injected { pod: object, sidecars: BTreeMap::new(), warnings: Vec::new() });
+        let pod = source.as_value().clone();
+        return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
     }
-    Ok(apply(object, source, sets, plan, (records, without_image)))
+    Ok(apply(source, sets, plan, (records, without_image)))
 }
 
 fn plan<'a>(
@@ -180,7 +180,6 @@ fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Recor
 }
 
 fn apply(
-    mut object: Value,
     source: Pod<'_>,
     sets: &[SidecarSet],
     plan: Plan<'_>,
@@ -213,6 +212,7 @@ fn apply(
     for (key, text) in plan.annotations {
         annotate(&key, text);
     }
+    let mut object = source.as_value().clone();
     set_annotations(&mut object, annotations);
 
     if let Some(spec) = object.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
