@@ -11,5 +11,6 @@ pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
+pub mod quantity;
 pub mod schema;
 pub mod sidecar_set;
