@@ -113,7 +113,7 @@ fn stamp(object: &mut Value) {
         .and_then(|object| json::object_mut(object, "metadata"))
         .and_then(|metadata| json::object_mut(metadata, "annotations"));
     if let Some(annotations) = annotations {
-        annotations.insert(names::HASH.to_owned(), Value::String(hashes.full));
+        annotations.insert(names::HASH.to_owned(), Value::String(hashes.hash));
         annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), Value::String(hashes.without_image));
     }
 }
