@@ -5,11 +5,15 @@
 //! documentation (`M-18`, `V-12`, ...) are those of the project's `SidecarSet` specification.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod field;
 pub mod format;
 pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
+pub mod request;
 pub mod schema;
+pub mod settings;
 pub mod sidecar_set;
+pub mod time;
