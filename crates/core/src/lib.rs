@@ -6,14 +6,23 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod controller_revision;
 pub mod field;
 pub mod format;
+pub mod gates;
+pub mod go_json;
+pub mod hash;
+pub mod image;
 pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
+pub mod pattern;
 pub mod request;
+pub mod revision;
 pub mod schema;
+pub mod selector;
 pub mod settings;
 pub mod sidecar_set;
 pub mod time;
+pub mod validation;

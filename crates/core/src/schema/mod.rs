@@ -4,11 +4,37 @@
 //! left out of its JSON (`sidecarset.md`, Appendix B and sections 1.2 to 1.5). Four things walk them: decoding,
 //! normalising, emission for hashes and revisions, and the warning about unknown fields.
 
+mod container;
+mod decode;
+mod emit;
+mod meta;
+mod reference;
+mod scalar;
+mod security;
+mod sidecar_set;
+#[cfg(test)]
+mod tests;
+mod time;
+mod unknown;
+mod volume;
+mod volume_claim;
+mod volume_legacy;
+
+pub use self::container::SIDECAR_CONTAINER;
+pub use self::decode::decode;
+pub use self::emit::{Style, to_string, write_object, write_objects};
+pub use self::meta::{CONTROLLER_REVISION, LABEL_SELECTOR, OBJECT_META};
+pub use self::sidecar_set::{REVISION_SPEC, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1};
+pub use self::unknown::unknown;
+pub use self::volume::VOLUME;
+
 /// The type of a field, as the reference's Go types have it.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// `string`, `[]byte` or a time.
+    /// `string`.
     Text,
+    /// `metav1.Time`: RFC 3339 text.
+    Time,
     /// `bool`.
     Bool,
     /// `int32`.
@@ -42,6 +68,8 @@ pub enum Omit {
     Zero,
     /// Where it is absent: a Go pointer, whose zero value counts as present.
     Absent,
+    /// Never: an absent field is written as `null`, a Go pointer or time without `omitempty`.
+    Null,
 }
 
 /// One field.
@@ -62,4 +90,36 @@ pub struct Schema {
     pub name: &'static str,
     /// The fields.
     pub fields: &'static [Field],
+}
+
+impl Schema {
+    /// A table.
+    const fn new(name: &'static str, fields: &'static [Field]) -> Self {
+        Self { name, fields }
+    }
+
+    /// The field with this key. Keys are case-sensitive, as they are to the reference's decoder.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+/// A field that is written even where it is zero or absent.
+const fn always(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, omit: Omit::Never }
+}
+
+/// A field that is left out where it is zero.
+const fn optional(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, omit: Omit::Zero }
+}
+
+/// A field that is left out where it is absent.
+const fn pointer(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, omit: Omit::Absent }
+}
+
+/// A field that is written as `null` where it is absent.
+const fn nullable(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, omit: Omit::Null }
 }

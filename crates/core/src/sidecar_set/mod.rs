@@ -1,5 +1,9 @@
 //! A `SidecarSet`: decoded, in its v1beta1 form, still JSON.
 
+pub mod convert;
+pub mod decode;
+pub mod defaults;
+
 use serde_json::Value;
 
 use crate::json;

@@ -1,0 +1,3 @@
+//! Admission, kind by kind.
+
+pub mod sidecar_set;

@@ -1,0 +1,159 @@
+//! Admission of a `SidecarSet`: default, hash, validate (sections 2 and 3).
+
+use serde_json::Value;
+
+use crate::controller_revision::ControllerRevision;
+use crate::field::{FieldError, FieldPath};
+use crate::gates::Gates;
+use crate::hash;
+use crate::json;
+use crate::lookup::Lookup;
+use crate::names;
+use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use crate::schema;
+use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::decode::{Decoded, decode};
+use crate::sidecar_set::defaults;
+use crate::validation::{self, Finding, canary, conflicts, injection, update, whitelist};
+
+/// What is asked of the object. Nothing but these two is looked at (D-1); requests on subresources neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `CREATE`.
+    Create,
+    /// `UPDATE`.
+    Update,
+}
+
+/// The parts of an AdmissionRequest.
+#[derive(Clone, Debug)]
+pub struct SidecarSetRequest {
+    /// What is asked.
+    pub operation: Operation,
+    /// `request.object`.
+    pub object: Value,
+    /// `request.oldObject`; needed for an update.
+    pub old_object: Option<Value>,
+}
+
+/// What is known besides the request.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The `SidecarSet`s of the settings and the bundle, prepared.
+    pub others: &'a [SidecarSet],
+    /// The ControllerRevisions of the settings.
+    pub revisions: &'a [ControllerRevision],
+    /// The feature gates.
+    pub gates: Gates,
+    /// Where the whitelist ConfigMap and the ControllerRevisions are.
+    pub system_namespace: &'a str,
+    /// The whitelist of the settings; it wins over the ConfigMap.
+    pub whitelist: Option<&'a Value>,
+    /// The cluster. Asked for the revision, then for the whitelist, each only where the object needs it.
+    pub lookup: &'a dyn Lookup,
+}
+
+/// Answers a request.
+///
+/// Accepted objects come back in the version in which they were sent, with defaults and hashes filled in; fields that
+/// nobody knows stay. Refusals: 400 with every field of a wrong type, 422 with every field that is invalid, 503 where
+/// only a failed look-up stands in the way.
+pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
+    let decoded = match decode(request.object.clone()) {
+        Ok(decoded) => decoded,
+        Err(errors) => return undecodable(&request.object, &FieldPath::default(), errors),
+    };
+    let old = match (request.operation, &request.old_object) {
+        (Operation::Create, _) => None,
+        (Operation::Update, Some(old)) => match decode(old.clone()) {
+            Ok(old) => Some(old.into_sidecar_set()),
+            Err(errors) => return undecodable(&request.object, &FieldPath::new("oldObject"), errors),
+        },
+        (Operation::Update, None) => {
+            let path = FieldPath::new("oldObject");
+            let missing = FieldError::required(&path, "an update carries the object before it");
+            return undecodable(&request.object, &FieldPath::default(), vec![missing]);
+        }
+    };
+
+    let version = decoded.version();
+    let before = decoded.object().clone();
+    let mut object = decoded.into_object();
+    defaults::apply(&mut object);
+    stamp(&mut object);
+    let set = match decode(object.clone()).map(Decoded::into_sidecar_set) {
+        Ok(set) => set,
+        Err(errors) => return undecodable(&request.object, &FieldPath::default(), errors),
+    };
+
+    let mut outcome = Outcome::from(match judge(&set, old.as_ref(), context) {
+        Some(refusal) => Verdict::Refused(refusal),
+        None if object == before => Verdict::Unchanged,
+        None => Verdict::Mutated(object),
+    });
+    let unknown = schema::unknown(&before, version.schema(), &FieldPath::default());
+    outcome.warnings.extend(unknown.iter().map(|path| {
+        format!("{path}: unknown field; it is kept and injected, but rollouts do not see changes to it")
+    }));
+    if !matches!(outcome.verdict, Verdict::Refused(_)) && !context.others.iter().any(|other| other.name() == set.name())
+    {
+        outcome.warnings.push(format!(
+            "SidecarSet \"{}\" is not among the SidecarSets of this policy and will not be injected; add it to the policy's sidecarSets, or to the bundle that it reads",
+            set.name()
+        ));
+    }
+    outcome
+}
+
+/// Writes the hashes of the containers, whatever the user put there (H-1).
+fn stamp(object: &mut Value) {
+    let hashes = hash::hashes(json::at(object, &["spec"]).unwrap_or(&Value::Null));
+    let annotations = object
+        .as_object_mut()
+        .and_then(|object| json::object_mut(object, "metadata"))
+        .and_then(|metadata| json::object_mut(metadata, "annotations"));
+    if let Some(annotations) = annotations {
+        annotations.insert(names::HASH.to_owned(), Value::String(hashes.full));
+        annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), Value::String(hashes.without_image));
+    }
+}
+
+/// Everything that is wrong. Other `SidecarSet`s are compared with only once nothing else is (V-1).
+fn judge(set: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Option<Refusal> {
+    let Context { others, revisions, gates, system_namespace, whitelist, lookup } = *context;
+    let mut findings: Vec<Finding> = validation::validate(set).into_iter().map(Finding::from).collect();
+    findings.extend(canary::validate_base(set, others).into_iter().map(Finding::from));
+    findings.extend(old.into_iter().flat_map(|old| update::validate(set, old)).map(Finding::from));
+    findings.extend(injection::validate_revision(set, revisions, system_namespace, lookup));
+    findings.extend(whitelist::validate(set, gates, whitelist, system_namespace, lookup));
+    if findings.is_empty() {
+        findings.extend(conflicts::validate(set, others).into_iter().map(Finding::from));
+    }
+    Refusal::of(findings.into_iter().map(|finding| reason(set.name(), finding)))
+}
+
+fn undecodable(object: &Value, below: &FieldPath, errors: Vec<FieldError>) -> Outcome {
+    let name = json::text(object, &["metadata", "name"]);
+    let reasons = errors
+        .into_iter()
+        .map(|error| reason(name, Finding { error: error.below(below), code: Code::Undecodable }));
+    // A decoder that fails without an error would be a bug; refusing is the safe answer to it.
+    let refusal = Refusal::of(reasons).unwrap_or_else(|| {
+        let error = FieldError::new(below, crate::field::Cause::Type, "cannot be decoded");
+        reason(name, Finding { error, code: Code::Undecodable }).into()
+    });
+    refusal.into()
+}
+
+fn reason(set: &str, finding: Finding) -> Reason {
+    let Finding { error, code } = finding;
+    let mut problem = error.clone();
+    problem.path = FieldPath::default();
+    Reason {
+        sidecar_set: (!set.is_empty()).then(|| set.to_owned()),
+        field: error.path,
+        problem: problem.to_string(),
+        remedy: String::new(),
+        code,
+    }
+}

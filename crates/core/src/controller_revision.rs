@@ -1,0 +1,74 @@
+//! A ControllerRevision: a stored version of a `SidecarSet`.
+
+use serde_json::Value;
+
+use crate::field::{FieldError, FieldPath};
+use crate::json;
+use crate::schema::{self, CONTROLLER_REVISION};
+use crate::sidecar_set::decode::{decode_revision_spec, expect_text};
+
+/// An apps/v1 ControllerRevision whose types are right; nulls removed, `data` as it was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerRevision(Value);
+
+impl ControllerRevision {
+    /// Decodes a manifest or an object of the cluster.
+    ///
+    /// # Errors
+    /// Every error with its path: another `kind` or `apiVersion`, or a field of another type. What `data` holds is
+    /// checked by [`Self::spec`].
+    pub fn decode(mut object: Value) -> Result<Self, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        expect_text(&object, "kind", &["ControllerRevision"], &mut errors);
+        expect_text(&object, "apiVersion", &["apps/v1"], &mut errors);
+        if errors.is_empty() {
+            schema::decode(&mut object, &CONTROLLER_REVISION, &FieldPath::default(), &mut errors);
+        }
+        if errors.is_empty() { Ok(Self(object)) } else { Err(errors) }
+    }
+
+    /// The whole object.
+    pub fn as_value(&self) -> &Value {
+        &self.0
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        json::text(&self.0, &["metadata", "name"])
+    }
+
+    /// `metadata.namespace`; empty in manifests that leave it out.
+    pub fn namespace(&self) -> &str {
+        json::text(&self.0, &["metadata", "namespace"])
+    }
+
+    /// A label; `None` where it is absent.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        json::at(&self.0, &["metadata", "labels", key])?.as_str()
+    }
+
+    /// An annotation; `""` where it is absent.
+    pub fn annotation(&self, key: &str) -> &str {
+        json::text(&self.0, &["metadata", "annotations", key])
+    }
+
+    /// The uids of its owners.
+    pub fn owner_uids(&self) -> impl Iterator<Item = &str> {
+        json::items(&self.0, &["metadata", "ownerReferences"]).iter().map(|owner| json::text(owner, &["uid"]))
+    }
+
+    /// Its place in the history; the newest has the largest.
+    pub fn revision(&self) -> i64 {
+        json::at(&self.0, &["revision"]).and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    /// What is stored in it.
+    pub fn data(&self) -> Option<&Value> {
+        json::at(&self.0, &["data"])
+    }
+
+    /// The `spec` that it keeps, decoded (M-6); see [`decode_revision_spec`].
+    pub fn spec(&self) -> Result<Value, Vec<FieldError>> {
+        decode_revision_spec(self.data().unwrap_or(&Value::Null))
+    }
+}

@@ -1,0 +1,105 @@
+//! The hashes of a `SidecarSet` (H-1 to H-10) and the digests in the names of its revisions (R-3).
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::json;
+use crate::schema::{self, REVISION_SPEC, SIDECAR_CONTAINER, Style};
+use crate::sidecar_set::is_native;
+
+/// The two hashes that are stored in annotations of a `SidecarSet` (H-1); 64 characters each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hashes {
+    /// `kruise.io/sidecarset-hash`.
+    pub hash: String,
+    /// `kruise.io/sidecarset-hash-without-image`: the same with every image left out (H-4).
+    pub without_image: String,
+}
+
+/// The hashes of a decoded and defaulted `spec` (H-10), of either version (H-9).
+pub fn hashes(spec: &Value) -> Hashes {
+    Hashes {
+        hash: digest(&preimage(spec, Style::Declared)),
+        without_image: digest(&preimage(spec, Style::Without("image"))),
+    }
+}
+
+/// The text that is hashed (H-2, H-3).
+fn preimage(spec: &Value, style: Style) -> String {
+    let mut out = String::from("{\"containers\":");
+    schema::write_objects(&mut out, json::at(spec, &["containers"]), &SIDECAR_CONTAINER, style);
+    if json::items(spec, &["initContainers"]).iter().any(is_native) {
+        out.push_str(",\"initContainers\":");
+        schema::write_objects(&mut out, json::at(spec, &["initContainers"]), &SIDECAR_CONTAINER, style);
+    }
+    out.push('}');
+    out
+}
+
+/// The mapped SHA-256 of a text (H-8).
+fn digest(text: &str) -> String {
+    let mut hex = String::with_capacity(64);
+    for byte in Sha256::digest(text) {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    safe_encode(&hex)
+}
+
+/// Kubernetes' alphabet for generated names: no vowels and no digits that look like them.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Maps every byte of `text` into that alphabet (H-8). Different texts may come out alike.
+pub fn safe_encode(text: &str) -> String {
+    text.bytes()
+        .map(|byte| {
+            let index = usize::from(byte) % ALPHABET.len();
+            ALPHABET.get(index).copied().map_or('b', char::from)
+        })
+        .collect()
+}
+
+/// The `data` of the revision of a decoded `spec`, as it is stored (R-2).
+pub fn revision_data(spec: &Value) -> String {
+    let mut out = String::from("{\"spec\":{\"$patch\":\"replace\"");
+    for field in REVISION_SPEC.fields {
+        out.push_str(",\"");
+        out.push_str(field.name);
+        out.push_str("\":");
+        // The reference copies the keys of a spec in which empty lists have been left out.
+        let list = json::at(spec, &[field.name]).filter(|list| !json::items(list, &[]).is_empty());
+        if let schema::Kind::Objects(schema) = field.kind {
+            schema::write_objects(&mut out, list, schema, Style::Generic);
+        }
+    }
+    out.push_str("}}");
+    out
+}
+
+/// The longest prefix of a revision's name, in characters (R-3).
+const PREFIX_MAX: usize = 223;
+
+/// The name of a revision and the value of its label `controller.kubernetes.io/hash` (R-3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionName {
+    /// `<set>-<hash>`.
+    pub name: String,
+    /// The hash alone.
+    pub hash: String,
+}
+
+/// The name of the revision of the `SidecarSet` named `set` whose data is `data` (R-3).
+pub fn revision_name(set: &str, data: &str, collision_count: i32) -> RevisionName {
+    let digest = data
+        .bytes()
+        .chain(collision_count.to_string().bytes())
+        .fold(0x811c_9dc5_u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte));
+    let hash = safe_encode(&digest.to_string());
+    let prefix: String = set.chars().take(PREFIX_MAX).collect();
+    RevisionName { name: format!("{prefix}-{hash}"), hash }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Image references: only what defaulting needs to know of them.
+//!
+//! The grammar is that of the distribution project's `reference` package, which the API server uses:
+//! `[domain[:port]/]path[:tag][@digest]`, with Docker Hub's short names.
+
+/// The longest path of a repository, in bytes; `library/` counts for the short names of Docker Hub.
+const PATH_MAX: usize = 255;
+/// What a short name of Docker Hub stands for.
+const LIBRARY: &str = "library/";
+const HUB: &str = "docker.io";
+const HUB_INDEX: &str = "index.docker.io";
+const TAG_MAX: usize = 128;
+
+/// The tag that the API server goes by when it chooses an `imagePullPolicy`: `latest` where the reference has
+/// neither tag nor digest, `""` where it has only a digest, `None` where it is no image reference.
+pub fn tag(image: &str) -> Option<&str> {
+    if image.len() == 64 && image.bytes().all(is_lower_hex) {
+        return None;
+    }
+    let (domain, rest) = split_domain(image);
+    let (rest, digest) = match rest.split_once('@') {
+        Some((rest, digest)) if is_digest(digest) => (rest, true),
+        Some(_) => return None,
+        None => (rest, false),
+    };
+    // A path holds no colon, and a port stands before the first slash, which is gone.
+    let (path, tag) = match rest.split_once(':') {
+        Some((path, tag)) if is_tag(tag) => (path, tag),
+        Some(_) => return None,
+        None if digest => (rest, ""),
+        None => (rest, "latest"),
+    };
+    let implied = if domain.is_none_or(|domain| domain == HUB) && !path.contains('/') { LIBRARY.len() } else { 0 };
+    let domain_is_path = match domain {
+        None => false,
+        Some(domain) if is_domain(domain) => false,
+        // Not a domain after all: then it has to be the first component of the path.
+        Some(domain) if is_path_component(domain) => true,
+        Some(_) => return None,
+    };
+    let length = path.len() + implied + if domain_is_path { domain.map_or(0, str::len) + 1 } else { 0 };
+    (path.split('/').all(is_path_component) && length <= PATH_MAX).then_some(tag)
+}
+
+/// Whether the API server would pull this image every time: its tag is `latest`, written or implied (D-5).
+pub fn is_latest(image: &str) -> bool {
+    tag(image) == Some("latest")
+}
+
+/// The domain, where the first component is one, and the rest.
+fn split_domain(image: &str) -> (Option<&str>, &str) {
+    match image.split_once('/') {
+        Some((HUB_INDEX, rest)) => (Some(HUB), rest),
+        Some((first, rest))
+            if first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase) =>
+        {
+            (Some(first), rest)
+        }
+        _ => (None, image),
+    }
+}
+
+fn is_lower_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// A digest of an algorithm that is known, in lower-case hexadecimal of its length.
+fn is_digest(digest: &str) -> bool {
+    let length = match digest.split_once(':') {
+        Some(("sha256", encoded)) => (encoded, 64),
+        Some(("sha384", encoded)) => (encoded, 96),
+        Some(("sha512", encoded)) => (encoded, 128),
+        _ => return false,
+    };
+    length.0.len() == length.1 && length.0.bytes().all(is_lower_hex)
+}
+
+/// A word character, then at most 127 word characters, dots and dashes.
+fn is_tag(tag: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    tag.len() <= TAG_MAX
+        && tag.bytes().next().is_some_and(is_word)
+        && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+}
+
+/// A host name, an IPv4 address or an IPv6 address in brackets, with or without a port.
+fn is_domain(domain: &str) -> bool {
+    let host = match domain.rsplit_once(':') {
+        // The colon inside the brackets of an address is no port.
+        Some((host, port)) if !port.ends_with(']') => {
+            if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+                return false;
+            }
+            host
+        }
+        _ => domain,
+    };
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':'),
+        None => host.split('.').all(is_host_label),
+    }
+}
+
+fn is_host_label(label: &str) -> bool {
+    let bytes = label.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
+
+/// Runs of lower-case letters and digits, between them one of `.`, `_`, `__` or any number of dashes.
+fn is_path_component(component: &str) -> bool {
+    let is_atom = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = component.as_bytes();
+    let ends = [bytes.first(), bytes.last()];
+    ends.iter().all(|end| end.is_some_and(is_atom))
+        && bytes.chunk_by(|left, right| is_atom(left) == is_atom(right)).all(|run| {
+            run.iter().all(is_atom) || matches!(run, b"." | b"_" | b"__") || run.iter().all(|byte| *byte == b'-')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[rstest]
+    #[case::short("nginx", Some("latest"))]
+    #[case::short_with_tag("nginx:1.27", Some("1.27"))]
+    #[case::latest_written("nginx:latest", Some("latest"))]
+    #[case::user("library/nginx", Some("latest"))]
+    #[case::registry("registry.example/a/b:v1", Some("v1"))]
+    #[case::registry_with_port("registry.example:5000/a", Some("latest"))]
+    #[case::registry_with_port_and_tag("localhost:5000/a:x", Some("x"))]
+    #[case::localhost("localhost/a", Some("latest"))]
+    #[case::upper_case_domain("Registry/a", Some("latest"))]
+    #[case::ipv6("[::1]:5000/a:b", Some("b"))]
+    #[case::ipv6_without_port("[2001:db8::1]/a", Some("latest"))]
+    #[case::separators("a.b_c__d---e/f", Some("latest"))]
+    #[case::a_first_component_that_is_no_domain("a_b.c/d", Some("latest"))]
+    #[case::tag_with_dots_and_dashes("a:_v1.2-x", Some("_v1.2-x"))]
+    #[case::empty("", None)]
+    #[case::upper_case("Nginx", None)]
+    #[case::upper_case_path("registry.example/Nginx", None)]
+    #[case::space("nginx :1", None)]
+    #[case::empty_tag("nginx:", None)]
+    #[case::bad_tag("nginx:-a", None)]
+    #[case::two_tags("nginx:a:b", None)]
+    #[case::three_underscores("a___b", None)]
+    #[case::two_dots("a..b", None)]
+    #[case::leading_slash("/nginx", None)]
+    #[case::trailing_slash("nginx/", None)]
+    #[case::scheme("https://registry.example/a", None)]
+    #[case::template("{{image}}", None)]
+    #[case::bad_port("registry.example:x/a", None)]
+    #[case::an_identifier(HEX, None)]
+    #[case::short_digest("nginx@sha256:abc", None)]
+    #[case::unknown_digest_algorithm("nginx@md5:0123456789abcdef0123456789abcdef", None)]
+    #[case::only_a_digest("sha256:0123", Some("0123"))]
+    #[case::port_and_no_path("registry.example:5000", Some("5000"))]
+    fn d5_tags(#[case] image: &str, #[case] expected: Option<&str>) {
+        assert_eq!(tag(image), expected);
+    }
+
+    #[test]
+    fn d5_digests_stand_in_for_a_tag() {
+        assert_eq!(tag(&format!("nginx@sha256:{HEX}")), Some(""));
+        assert_eq!(tag(&format!("nginx:latest@sha256:{HEX}")), Some("latest"));
+        assert_eq!(tag(&format!("nginx@sha512:{HEX}{HEX}")), Some(""));
+        assert_eq!(tag(&format!("nginx@sha256:{}", HEX.to_uppercase())), None);
+        assert!(is_latest("nginx") && !is_latest(&format!("nginx@sha256:{HEX}")) && !is_latest("no image"));
+    }
+
+    #[test]
+    fn d5_lengths() {
+        assert_eq!(tag(&format!("a:{}", "t".repeat(128))).map(str::len), Some(128));
+        assert_eq!(tag(&format!("a:{}", "t".repeat(129))), None);
+        assert!(is_latest(&"a".repeat(247)), "with library/ that is 255");
+        assert!(!is_latest(&"a".repeat(248)));
+        assert!(is_latest(&format!("registry.example/{}", "a".repeat(255))));
+        assert!(!is_latest(&format!("registry.example/{}", "a".repeat(256))));
+    }
+}

@@ -1,0 +1,258 @@
+//! Which stored revision a `SidecarSet` asks for, and where it is (R-9, Q-11).
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::controller_revision::ControllerRevision;
+use crate::format;
+use crate::json;
+use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::names;
+use crate::outcome::Code;
+use crate::sidecar_set::SidecarSet;
+
+/// What `injectionStrategy.revision` asks for; a name wins over a version (R-9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection<'a> {
+    /// `revisionName`.
+    Name(&'a str),
+    /// `customVersion`.
+    CustomVersion(&'a str),
+}
+
+impl<'a> Selection<'a> {
+    /// What `set` asks for; `None` where it names neither, and so wants its latest version (M-1).
+    pub fn of(set: &'a SidecarSet) -> Option<Self> {
+        let revision = set.spec(&["injectionStrategy", "revision"])?;
+        let text = |key: &str| json::at(revision, &[key]).and_then(Value::as_str);
+        text("revisionName").map(Self::Name).or_else(|| text("customVersion").map(Self::CustomVersion))
+    }
+
+    /// The field of `injectionStrategy.revision` that asks for it.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Name(_) => "revisionName",
+            Self::CustomVersion(_) => "customVersion",
+        }
+    }
+
+    /// The name or the version.
+    pub const fn value(self) -> &'a str {
+        match self {
+            Self::Name(value) | Self::CustomVersion(value) => value,
+        }
+    }
+}
+
+/// Why there is no such revision.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FindError {
+    /// No revision of that name, neither in the settings nor in the cluster.
+    #[error("ControllerRevision \"{name}\" is neither in the settings' controllerRevisions nor in namespace \"{namespace}\"; name one that exists")]
+    NotFound {
+        /// The name that was asked for.
+        name: String,
+        /// The namespace in which it was looked for.
+        namespace: String,
+    },
+    /// No revision with that custom version among those of the settings; the cluster is not searched.
+    #[error("no ControllerRevision of this SidecarSet with customVersion \"{version}\" is in the settings; add it to controllerRevisions, or use revisionName")]
+    VersionNotFound {
+        /// The version that was asked for.
+        version: String,
+    },
+    /// The revision is another `SidecarSet`'s (Q-11).
+    #[error("ControllerRevision \"{name}\" does not belong to this SidecarSet; its label {label} and its owner must be this SidecarSet's", label = names::SIDECAR_SET_NAME_LABEL)]
+    Foreign {
+        /// The revision.
+        name: String,
+    },
+    /// The cluster's answer is no ControllerRevision.
+    #[error("ControllerRevision \"{name}\" cannot be read: {problem}")]
+    Malformed {
+        /// The revision.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Nobody could say.
+    #[error("ControllerRevision \"{name}\" could not be looked up in namespace \"{namespace}\"; try again, or add it to the settings' controllerRevisions")]
+    Failed {
+        /// The name that was asked for.
+        name: String,
+        /// The namespace in which it was looked for.
+        namespace: String,
+        /// Why not.
+        failure: Failure,
+    },
+}
+
+impl FindError {
+    /// The code of a refusal: 503 where trying again may help.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Failed { .. } => Code::Unavailable,
+            _ => Code::Invalid,
+        }
+    }
+}
+
+/// Finds a revision of `set`.
+///
+/// By name: among `revisions`, those of the settings, else in the cluster, in `system_namespace`. By custom version:
+/// the newest among `revisions` that carries it as a label.
+pub fn find(
+    set: &SidecarSet,
+    selection: Selection<'_>,
+    revisions: &[ControllerRevision],
+    system_namespace: &str,
+    lookup: &dyn Lookup,
+) -> Result<ControllerRevision, FindError> {
+    let name = match selection {
+        Selection::Name(name) => name,
+        Selection::CustomVersion(version) => return newest(set, version, revisions),
+    };
+    let revision = match revisions.iter().find(|revision| revision.name() == name) {
+        Some(revision) => revision.clone(),
+        None => read(name, system_namespace, lookup)?,
+    };
+    if belongs_to(&revision, set) { Ok(revision) } else { Err(FindError::Foreign { name: name.to_owned() }) }
+}
+
+fn newest(
+    set: &SidecarSet,
+    version: &str,
+    revisions: &[ControllerRevision],
+) -> Result<ControllerRevision, FindError> {
+    revisions
+        .iter()
+        .filter(|revision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version) && belongs_to(revision, set))
+        // The name decides between two with one number, as it does in the reference once their times are equal.
+        .max_by_key(|revision| (revision.revision(), revision.name()))
+        .cloned()
+        .ok_or_else(|| FindError::VersionNotFound { version: version.to_owned() })
+}
+
+fn read(name: &str, namespace: &str, lookup: &dyn Lookup) -> Result<ControllerRevision, FindError> {
+    let not_found = || FindError::NotFound { name: name.to_owned(), namespace: namespace.to_owned() };
+    // No object has such a name, and a look-up by it could answer for another path of the API.
+    if format::dns_subdomain(name).is_some() {
+        return Err(not_found());
+    }
+    let object = ObjectRef {
+        api_version: "apps/v1",
+        kind: "ControllerRevision",
+        namespace: Some(namespace.to_owned()),
+        name: name.to_owned(),
+    };
+    match lookup.get(&object) {
+        Answer::Found(object) => ControllerRevision::decode(object).map_err(|errors| FindError::Malformed {
+            name: name.to_owned(),
+            problem: errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        }),
+        Answer::NotFound => Err(not_found()),
+        Answer::Failed(failure) => {
+            Err(FindError::Failed { name: name.to_owned(), namespace: namespace.to_owned(), failure })
+        }
+    }
+}
+
+/// Whether the revision is the set's (Q-11): by its label, and by the owner's uid where both sides have one.
+fn belongs_to(revision: &ControllerRevision, set: &SidecarSet) -> bool {
+    let uid = json::text(set.as_value(), &["metadata", "uid"]);
+    let owner = json::items(revision.as_value(), &["metadata", "ownerReferences"])
+        .iter()
+        .find(|owner| json::flag(owner, &["controller"]))
+        .map_or("", |owner| json::text(owner, &["uid"]));
+    revision.label(names::SIDECAR_SET_NAME_LABEL) == Some(set.name())
+        && (uid.is_empty() || owner.is_empty() || uid == owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    struct Cluster(Answer);
+
+    impl Lookup for Cluster {
+        fn get(&self, object: &ObjectRef) -> Answer {
+            assert_eq!((object.kind, object.namespace.as_deref()), ("ControllerRevision", Some("kruise-system")));
+            self.0.clone()
+        }
+    }
+
+    fn set() -> SidecarSet {
+        SidecarSet::from_decoded(json!({"metadata": {"name": "s", "uid": "u1"}}))
+    }
+
+    fn manifest(name: &str, of: &str, number: i64, version: &str, owner: &str) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number, "data": {"spec": {}},
+            "metadata": {
+                "name": name,
+                "labels": {names::SIDECAR_SET_NAME_LABEL: of, names::CUSTOM_VERSION_LABEL: version},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": of, "uid": owner, "controller": true}],
+            },
+        })
+    }
+
+    fn revision(name: &str, of: &str, number: i64, version: &str, owner: &str) -> ControllerRevision {
+        ControllerRevision::decode(manifest(name, of, number, version, owner)).unwrap()
+    }
+
+    fn settings() -> Vec<ControllerRevision> {
+        vec![
+            revision("s-1", "s", 1, "v1", "u1"),
+            revision("s-3", "s", 3, "v1", ""),
+            revision("s-2", "s", 2, "v1", "u1"),
+            revision("s-9", "s", 9, "v1", "another"),
+            revision("t-5", "t", 5, "v1", "u1"),
+        ]
+    }
+
+    fn found(selection: Selection<'_>, cluster: Answer) -> Result<String, FindError> {
+        find(&set(), selection, &settings(), "kruise-system", &Cluster(cluster)).map(|found| found.name().to_owned())
+    }
+
+    #[rstest]
+    #[case::nothing(json!({}), None)]
+    #[case::neither(json!({"revision": {"policy": "Always"}}), None)]
+    #[case::name(json!({"revision": {"revisionName": "r"}}), Some(Selection::Name("r")))]
+    #[case::version(json!({"revision": {"customVersion": "v"}}), Some(Selection::CustomVersion("v")))]
+    #[case::name_wins(json!({"revision": {"customVersion": "v", "revisionName": "r"}}), Some(Selection::Name("r")))]
+    #[case::empty_is_not_absent(json!({"revision": {"revisionName": ""}}), Some(Selection::Name("")))]
+    fn m1_what_is_asked_for(#[case] strategy: Value, #[case] expected: Option<Selection<'_>>) {
+        let set = SidecarSet::from_decoded(json!({"spec": {"injectionStrategy": strategy}}));
+        assert_eq!(Selection::of(&set), expected);
+    }
+
+    #[test]
+    fn r9_by_name_the_settings_come_first() {
+        assert_eq!(found(Selection::Name("s-1"), Answer::Failed(Failure::Timeout)).unwrap(), "s-1");
+        let stored = manifest("s-7", "s", 7, "v2", "u1");
+        assert_eq!(found(Selection::Name("s-7"), Answer::Found(stored)).unwrap(), "s-7");
+    }
+
+    #[test]
+    fn r9_by_version_the_newest_of_this_set_wins() {
+        assert_eq!(found(Selection::CustomVersion("v1"), Answer::NotFound).unwrap(), "s-3");
+        let error = found(Selection::CustomVersion("v2"), Answer::NotFound).unwrap_err();
+        assert_eq!(error.code(), Code::Invalid);
+        assert!(error.to_string().contains("add it to controllerRevisions"), "{error}");
+    }
+
+    #[rstest]
+    #[case::not_there("s-8", Answer::NotFound, Code::Invalid)]
+    #[case::no_name("", Answer::Failed(Failure::Timeout), Code::Invalid)]
+    #[case::no_possible_name("../../pods", Answer::Failed(Failure::Timeout), Code::Invalid)]
+    #[case::q11_of_another_set("t-5", Answer::NotFound, Code::Invalid)]
+    #[case::q11_of_another_set_of_that_name("s-9", Answer::NotFound, Code::Invalid)]
+    #[case::no_revision("s-8", Answer::Found(json!({"kind": "Pod"})), Code::Invalid)]
+    #[case::no_answer("s-8", Answer::Failed(Failure::Forbidden), Code::Unavailable)]
+    fn r9_refusals(#[case] name: &str, #[case] cluster: Answer, #[case] code: Code) {
+        assert_eq!(found(Selection::Name(name), cluster).unwrap_err().code(), code);
+    }
+}

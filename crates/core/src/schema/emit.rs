@@ -1,0 +1,135 @@
+//! The JSON that Go writes for a decoded value: field order, omission, zero values (H-5 to H-7).
+
+use serde_json::Value;
+
+use super::scalar;
+use super::{Field, Kind, Omit, Schema};
+use crate::go_json::{separate, sorted, write_sorted, write_string};
+use crate::json::Object;
+
+/// Which JSON is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `json.Marshal` of the typed struct: fields in declared order.
+    Declared,
+    /// The same, with this field of the outermost objects set to its zero value, so that it is left out (H-4).
+    Without(&'static str),
+    /// That JSON read into a generic map and written again: keys sorted at every level, every number a
+    /// float64.
+    Generic,
+}
+
+/// Writes the object `value`, or its zero value where it is no object.
+pub fn write_object(out: &mut String, value: Option<&Value>, schema: &Schema, style: Style) {
+    let object = value.and_then(Value::as_object);
+    out.push('{');
+    match style {
+        Style::Declared => {
+            for field in schema.fields {
+                write_field(out, object, field, style);
+            }
+        }
+        Style::Without(left_out) => {
+            for field in schema.fields.iter().filter(|field| field.name != left_out) {
+                write_field(out, object, field, Style::Declared);
+            }
+        }
+        Style::Generic => {
+            let mut fields: Vec<&Field> = schema.fields.iter().collect();
+            fields.sort_unstable_by_key(|field| field.name);
+            for field in fields {
+                write_field(out, object, field, style);
+            }
+        }
+    }
+    out.push('}');
+}
+
+/// Writes a list of objects; `null` where it is absent (H-3).
+pub fn write_objects(out: &mut String, list: Option<&Value>, schema: &Schema, style: Style) {
+    let Some(list) = list.and_then(Value::as_array) else {
+        out.push_str("null");
+        return;
+    };
+    out.push('[');
+    for item in list {
+        separate(out);
+        write_object(out, Some(item), schema, style);
+    }
+    out.push(']');
+}
+
+fn write_field(out: &mut String, object: Option<&Object>, field: &Field, style: Style) {
+    let value = object.and_then(|object| object.get(field.name)).filter(|value| !value.is_null());
+    let left_out = match field.omit {
+        Omit::Never | Omit::Null => false,
+        Omit::Absent => value.is_none(),
+        Omit::Zero => value.is_none_or(|value| is_zero(value, field.kind)),
+    };
+    if left_out {
+        return;
+    }
+    separate(out);
+    write_string(out, field.name);
+    out.push(':');
+    match value {
+        Some(value) => write_value(out, value, field.kind, style),
+        None if field.omit == Omit::Null => out.push_str("null"),
+        None => write_zero(out, field.kind, style),
+    }
+}
+
+fn write_value(out: &mut String, value: &Value, kind: Kind, style: Style) {
+    match kind {
+        Kind::Object(schema) => write_object(out, Some(value), schema, style),
+        Kind::Objects(schema) => write_objects(out, Some(value), schema, style),
+        Kind::TextMap => write_map(out, value, Kind::Text, style),
+        Kind::QuantityMap => write_map(out, value, Kind::Quantity, style),
+        Kind::Texts | Kind::Any => write_sorted(out, value),
+        kind => scalar::write(out, value, kind, style == Style::Generic),
+    }
+}
+
+fn write_map(out: &mut String, map: &Value, kind: Kind, style: Style) {
+    out.push('{');
+    for (key, value) in map.as_object().map(sorted).unwrap_or_default() {
+        separate(out);
+        write_string(out, key);
+        out.push(':');
+        scalar::write(out, value, kind, style == Style::Generic);
+    }
+    out.push('}');
+}
+
+/// The value of an absent field that is written all the same.
+fn write_zero(out: &mut String, kind: Kind, style: Style) {
+    match kind {
+        Kind::Text => out.push_str("\"\""),
+        Kind::Bool => out.push_str("false"),
+        Kind::Int32 | Kind::Int64 | Kind::IntOrString => out.push('0'),
+        Kind::Quantity => write_string(out, scalar::ZERO_QUANTITY),
+        Kind::Object(schema) => write_object(out, None, schema, style),
+        Kind::Time | Kind::Objects(_) | Kind::Texts | Kind::TextMap | Kind::QuantityMap | Kind::Any => {
+            out.push_str("null");
+        }
+    }
+}
+
+/// What `omitempty` leaves out. A struct never counts as empty, and a quantity is a struct.
+fn is_zero(value: &Value, kind: Kind) -> bool {
+    match (kind, value) {
+        (Kind::Text, Value::String(text)) => text.is_empty(),
+        (Kind::Bool, Value::Bool(flag)) => !flag,
+        (Kind::Int32 | Kind::Int64, Value::Number(number)) => number.as_i64() == Some(0),
+        (Kind::Objects(_) | Kind::Texts, Value::Array(list)) => list.is_empty(),
+        (Kind::TextMap | Kind::QuantityMap, Value::Object(map)) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// The whole of `value` as Go writes it.
+pub fn to_string(value: &Value, schema: &Schema, style: Style) -> String {
+    let mut out = String::new();
+    write_object(&mut out, Some(value), schema, style);
+    out
+}

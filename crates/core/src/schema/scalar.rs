@@ -1,0 +1,93 @@
+//! Scalars: which JSON values a Go type takes, and how it writes them again.
+
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+use super::{Kind, time};
+use crate::go_json;
+
+/// What an `int32` or `int64` is called in errors.
+pub(super) const INTEGER: &str = "an integer";
+/// What a `bool` is called in errors.
+pub(super) const BOOLEAN: &str = "a boolean";
+/// What a `string` is called in errors.
+pub(super) const TEXT: &str = "a string";
+/// The zero value of a quantity.
+pub(super) const ZERO_QUANTITY: &str = "0";
+
+/// Why a value does not fit.
+pub(super) enum Wrong {
+    /// It has another JSON type than this one.
+    Type(&'static str),
+    /// It has the JSON type, but this is wrong with it.
+    Value(String),
+}
+
+/// Whether a scalar of this kind can hold `value`, which is not `null`. Other kinds take anything.
+pub(super) fn check(value: &Value, kind: Kind) -> Result<(), Wrong> {
+    match (kind, value) {
+        (Kind::Text | Kind::IntOrString, Value::String(_)) | (Kind::Bool, Value::Bool(_)) => Ok(()),
+        (Kind::Text, _) => Err(Wrong::Type(TEXT)),
+        (Kind::Bool, _) => Err(Wrong::Type(BOOLEAN)),
+        (Kind::Int64, Value::Number(number)) => integer(number, i64::MIN, i64::MAX),
+        (Kind::Int32 | Kind::IntOrString, Value::Number(number)) => integer(number, i32::MIN.into(), i32::MAX.into()),
+        (Kind::Int32 | Kind::Int64, _) => Err(Wrong::Type(INTEGER)),
+        (Kind::IntOrString, _) => Err(Wrong::Type("an integer or a string")),
+        (Kind::Quantity, Value::String(_) | Value::Number(_)) => {
+            canonical_quantity(value).map(drop).map_err(Wrong::Value)
+        }
+        (Kind::Quantity, _) => Err(Wrong::Type("a quantity, like \"500m\" or \"1Gi\"")),
+        (Kind::Time, Value::String(text)) => match time::canonical(text) {
+            Some(_) => Ok(()),
+            None => Err(Wrong::Value("must be a time as in RFC 3339, like \"2026-01-02T03:04:05Z\"".to_owned())),
+        },
+        (Kind::Time, _) => Err(Wrong::Type("a time in a string")),
+        _ => Ok(()),
+    }
+}
+
+/// Go parses the literal: `1.0` and `1e3` are no integers.
+fn integer(number: &Number, low: i64, high: i64) -> Result<(), Wrong> {
+    if number.as_i64().is_some_and(|value| (low..=high).contains(&value)) {
+        return Ok(());
+    }
+    Err(Wrong::Value(format!("must be an integer between {low} and {high}, without fraction or exponent")))
+}
+
+/// Writes a scalar as Go does; one that [`check`] would refuse is written as it stands. `as_float`: as it comes out
+/// of a generic Go map, where every number is a float64.
+pub(super) fn write(out: &mut String, value: &Value, kind: Kind, as_float: bool) {
+    match (kind, value) {
+        (Kind::Quantity, _) => match canonical_quantity(value) {
+            Ok(text) => go_json::write_string(out, &text),
+            Err(_) => go_json::write_sorted(out, value),
+        },
+        (Kind::Time, Value::String(text)) => {
+            go_json::write_string(out, time::canonical(text).as_deref().unwrap_or(text));
+        }
+        (_, Value::Number(number)) => write_integer(out, number, as_float),
+        (_, Value::String(text)) => go_json::write_string(out, text),
+        (_, Value::Bool(flag)) => out.push_str(if *flag { "true" } else { "false" }),
+        (_, other) => go_json::write_sorted(out, other),
+    }
+}
+
+fn write_integer(out: &mut String, number: &Number, as_float: bool) {
+    // Writing to a String cannot fail.
+    let _ = match number.as_i64() {
+        // Up to 2^53 the two are the same; beyond, Go's shortest digits are those of Rust.
+        #[expect(clippy::cast_precision_loss, reason = "the loss is what the reference stores")]
+        Some(value) if as_float => write!(out, "{}", value as f64),
+        Some(value) => write!(out, "{value}"),
+        None => write!(out, "{number}"),
+    };
+}
+
+/// The canonical text of a quantity (E-20), or what is wrong with it.
+fn canonical_quantity(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        other => Ok(other.to_string()),
+    }
+}

@@ -1,0 +1,45 @@
+//! Tables of a container's `securityContext`.
+
+use super::Kind::{Bool, Int64, Object, Text, Texts};
+use super::{Schema, always, optional, pointer};
+
+pub(super) static SECURITY_CONTEXT: Schema = Schema::new(
+    "SecurityContext",
+    &[
+        pointer("capabilities", Object(&CAPABILITIES)),
+        pointer("privileged", Bool),
+        pointer("seLinuxOptions", Object(&SE_LINUX_OPTIONS)),
+        pointer("windowsOptions", Object(&WINDOWS_SECURITY_CONTEXT_OPTIONS)),
+        pointer("runAsUser", Int64),
+        pointer("runAsGroup", Int64),
+        pointer("runAsNonRoot", Bool),
+        pointer("readOnlyRootFilesystem", Bool),
+        pointer("allowPrivilegeEscalation", Bool),
+        pointer("procMount", Text),
+        pointer("seccompProfile", Object(&SECCOMP_PROFILE)),
+        pointer("appArmorProfile", Object(&APP_ARMOR_PROFILE)),
+    ],
+);
+
+static CAPABILITIES: Schema = Schema::new("Capabilities", &[optional("add", Texts), optional("drop", Texts)]);
+
+static SE_LINUX_OPTIONS: Schema = Schema::new(
+    "SELinuxOptions",
+    &[optional("user", Text), optional("role", Text), optional("type", Text), optional("level", Text)],
+);
+
+static WINDOWS_SECURITY_CONTEXT_OPTIONS: Schema = Schema::new(
+    "WindowsSecurityContextOptions",
+    &[
+        pointer("gmsaCredentialSpecName", Text),
+        pointer("gmsaCredentialSpec", Text),
+        pointer("runAsUserName", Text),
+        pointer("hostProcess", Bool),
+    ],
+);
+
+static SECCOMP_PROFILE: Schema =
+    Schema::new("SeccompProfile", &[always("type", Text), pointer("localhostProfile", Text)]);
+
+static APP_ARMOR_PROFILE: Schema =
+    Schema::new("AppArmorProfile", &[always("type", Text), pointer("localhostProfile", Text)]);

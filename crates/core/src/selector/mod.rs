@@ -1,0 +1,225 @@
+//! Label selectors: parsed once, matched often.
+//!
+//! A [`Selector`] borrows from the JSON that it was parsed from. Parsing is as lenient as the reference is when it
+//! matches a Pod: only an operator that nobody knows is an error there, since everything else was checked when the
+//! `SidecarSet` was admitted ([`validate`]).
+
+mod overlap;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::field::{FieldError, FieldPath};
+use crate::json::{self, Object};
+
+pub use overlap::overlap;
+pub use validate::{validate, validate_not_empty};
+
+/// What a requirement asks of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// The label is there and has one of the values.
+    In,
+    /// The label is absent, or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+}
+
+impl Op {
+    /// Every operator, in the order of the API's documentation.
+    pub const ALL: [Self; 4] = [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist];
+
+    /// The name in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+        }
+    }
+
+    /// The operator of that name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.as_str() == name)
+    }
+}
+
+/// The values of a requirement: one for an entry of `matchLabels`, a list for an expression.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    /// The value of an entry of `matchLabels`.
+    One(&'a str),
+    /// `matchExpressions[].values`; an item that is no text reads as `""`.
+    Many(&'a [Value]),
+}
+
+impl<'a> Values<'a> {
+    /// The values, as written.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        let (one, many) = match self {
+            Self::One(value) => (Some(value), [].as_slice()),
+            Self::Many(values) => (None, values),
+        };
+        one.into_iter().chain(many.iter().map(|value| value.as_str().unwrap_or_default()))
+    }
+
+    /// Whether `value` is among them.
+    pub fn contains(self, value: &str) -> bool {
+        self.iter().any(|own| own == value)
+    }
+}
+
+/// One condition on one label.
+#[derive(Clone, Copy, Debug)]
+pub struct Requirement<'a> {
+    /// The key of the label.
+    pub key: &'a str,
+    /// What is asked of it.
+    pub op: Op,
+    /// The values that `In` and `NotIn` compare with.
+    pub values: Values<'a>,
+}
+
+impl Requirement<'_> {
+    /// Whether a label with this value, or its absence, satisfies the requirement.
+    pub fn admits(&self, label: Option<&str>) -> bool {
+        match (self.op, label) {
+            (Op::In, Some(value)) => self.values.contains(value),
+            (Op::NotIn, Some(value)) => !self.values.contains(value),
+            (Op::Exists, Some(_)) | (Op::NotIn | Op::DoesNotExist, None) => true,
+            (Op::DoesNotExist, Some(_)) | (Op::In | Op::Exists, None) => false,
+        }
+    }
+}
+
+impl fmt::Display for Requirement<'_> {
+    /// As `kubectl` writes requirements: `app=web`, `app in (a,b)`, `app notin (a)`, `app`, `!app`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match (self.op, self.values) {
+            (Op::Exists, _) => return f.write_str(self.key),
+            (Op::DoesNotExist, _) => return write!(f, "!{}", self.key),
+            (Op::In, Values::One(value)) => return write!(f, "{}={value}", self.key),
+            (Op::In, Values::Many(_)) => "in",
+            (Op::NotIn, _) => "notin",
+        };
+        write!(f, "{} {word} (", self.key)?;
+        for (index, value) in self.values.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            f.write_str(value)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// A parsed `LabelSelector`: labels match when they satisfy every requirement.
+#[derive(Clone, Debug, Default)]
+pub struct Selector<'a> {
+    requirements: Vec<Requirement<'a>>,
+}
+
+impl<'a> Selector<'a> {
+    /// Parses a `LabelSelector` (`matchLabels`, `matchExpressions`).
+    ///
+    /// Fails where an operator is unknown or where the value is no `LabelSelector` at all; the paths in the errors
+    /// are relative to the selector (`matchExpressions[0].operator`). For `spec.selector` an error means that nobody
+    /// can say which Pods it selects, and the reference refuses the Pod; for a namespace selector use
+    /// [`Selector::parse_or_nothing`].
+    pub fn parse(value: &'a Value) -> Result<Self, Vec<FieldError>> {
+        let Some(fields) = value.as_object() else {
+            return Err(vec![FieldError::invalid(&FieldPath::default(), value, "must be a label selector")]);
+        };
+        let labels = json::object(value, &["matchLabels"]);
+        let expressions = json::items(value, &["matchExpressions"]);
+        let mut requirements = Vec::with_capacity(labels.map_or(0, Object::len) + expressions.len());
+        let mut errors = Vec::new();
+        for (key, value) in labels.into_iter().flatten() {
+            let value = value.as_str().unwrap_or_default();
+            requirements.push(Requirement { key, op: Op::In, values: Values::One(value) });
+        }
+        for (index, expression) in expressions.iter().enumerate() {
+            let operator = json::text(expression, &["operator"]);
+            if let Some(op) = Op::of(operator) {
+                let key = json::text(expression, &["key"]);
+                let values = Values::Many(json::items(expression, &["values"]));
+                requirements.push(Requirement { key, op, values });
+            } else {
+                let path = FieldPath::new("matchExpressions").index(index).child("operator");
+                errors.push(FieldError::not_supported(&path, operator, &Op::ALL.map(Op::as_str)));
+            }
+        }
+        for (field, is_shaped) in
+            [("matchLabels", Value::is_object as fn(&Value) -> bool), ("matchExpressions", Value::is_array)]
+        {
+            if fields.get(field).is_some_and(|value| !value.is_null() && !is_shaped(value)) {
+                errors.push(FieldError::invalid(&FieldPath::new(field), value, "has the wrong type"));
+            }
+        }
+        if errors.is_empty() { Ok(Self { requirements }) } else { Err(errors) }
+    }
+
+    /// [`Selector::parse`] for a namespace selector: one that cannot be parsed selects no namespace, silently, as in
+    /// the reference (P-6).
+    pub fn parse_or_nothing(value: &'a Value) -> Option<Self> {
+        Self::parse(value).ok()
+    }
+
+    /// The requirements: `matchLabels` by key, then `matchExpressions` as written.
+    pub fn requirements(&self) -> &[Requirement<'a>] {
+        &self.requirements
+    }
+
+    /// Whether there is no requirement. As a Pod selector such a selector matches nothing ([`Selector::selects`]), as
+    /// a namespace selector everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether labels satisfy every requirement; `label` answers for one key.
+    pub fn matches<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.admits(label(requirement.key)))
+    }
+
+    /// [`Selector::matches`] with the `labels` of an object; a value that is no text reads as `""`.
+    pub fn matches_labels(&self, labels: Option<&Object>) -> bool {
+        self.matches(|key| label_of(labels, key))
+    }
+
+    /// Whether this, as the `spec.selector` of a `SidecarSet`, selects a Pod with these labels: an empty selector
+    /// selects none (P-6).
+    pub fn selects(&self, labels: Option<&Object>) -> bool {
+        !self.is_empty() && self.matches_labels(labels)
+    }
+
+    /// The requirements that labels do not satisfy.
+    pub fn unsatisfied<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> impl Iterator<Item = &Requirement<'a>> {
+        self.requirements.iter().filter(move |requirement| !requirement.admits(label(requirement.key)))
+    }
+}
+
+impl fmt::Display for Selector<'_> {
+    /// Requirements joined by commas, as `kubectl -l` takes them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// The label `key` of `labels`; a value that is no text reads as `""`.
+pub fn label_of<'l>(labels: Option<&'l Object>, key: &str) -> Option<&'l str> {
+    labels?.get(key).map(|value| value.as_str().unwrap_or_default())
+}

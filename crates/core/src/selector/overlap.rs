@@ -1,0 +1,41 @@
+//! Whether two selectors can match the same object.
+
+use std::collections::BTreeSet;
+
+use super::{Op, Requirement, Selector};
+
+/// Whether some set of labels satisfies both selectors (product.md, Q-5).
+///
+/// Exact: labels are independent of each other, so the answer is "yes" when for every key there is a state (absent,
+/// or some value) that satisfies all requirements on that key. There are more values than anybody can exclude, so
+/// `NotIn` never rules the presence of a label out.
+pub fn overlap(one: &Selector<'_>, other: &Selector<'_>) -> bool {
+    let mut all: Vec<&Requirement<'_>> = one.requirements().iter().chain(other.requirements()).collect();
+    all.sort_unstable_by_key(|requirement| requirement.key);
+    all.chunk_by(|left, right| left.key == right.key).all(satisfiable)
+}
+
+/// Whether one label can satisfy all of these requirements on it.
+fn satisfiable(requirements: &[&Requirement<'_>]) -> bool {
+    if requirements.iter().all(|requirement| requirement.admits(None)) {
+        return true;
+    }
+    if requirements.iter().any(|requirement| requirement.op == Op::DoesNotExist) {
+        return false;
+    }
+    let mut finite = requirements.iter().filter(|requirement| requirement.op == Op::In);
+    let Some(first) = finite.next() else {
+        return true;
+    };
+    let mut left: BTreeSet<&str> = first.values.iter().collect();
+    for requirement in finite {
+        let allowed: BTreeSet<&str> = requirement.values.iter().collect();
+        left.retain(|value| allowed.contains(value));
+    }
+    for requirement in requirements.iter().filter(|requirement| requirement.op == Op::NotIn) {
+        for value in requirement.values.iter() {
+            left.remove(value);
+        }
+    }
+    !left.is_empty()
+}

@@ -1,0 +1,129 @@
+//! From a manifest to a `SidecarSet`.
+
+use serde_json::Value;
+
+use super::{SidecarSet, convert};
+use crate::field::{FieldError, FieldPath};
+use crate::json;
+use crate::schema::{self, REVISION_SPEC, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+
+/// The versions of a `SidecarSet`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// `apps.kruise.io/v1alpha1`.
+    V1Alpha1,
+    /// `apps.kruise.io/v1beta1`, in which everything but decoding and answering is done.
+    V1Beta1,
+}
+
+impl Version {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::V1Alpha1, Self::V1Beta1];
+
+    /// The `apiVersion` of its objects.
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "apps.kruise.io/v1alpha1",
+            Self::V1Beta1 => "apps.kruise.io/v1beta1",
+        }
+    }
+
+    /// The version with this `apiVersion`.
+    pub fn of(api_version: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.api_version() == api_version)
+    }
+
+    /// The fields of its objects.
+    pub fn schema(self) -> &'static Schema {
+        match self {
+            Self::V1Alpha1 => &SIDECAR_SET_V1ALPHA1,
+            Self::V1Beta1 => &SIDECAR_SET_V1BETA1,
+        }
+    }
+}
+
+/// A manifest whose types are right, in the version in which it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    version: Version,
+    object: Value,
+}
+
+impl Decoded {
+    /// The version in which it was written.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The object in that version, nulls removed.
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// The object in that version, nulls removed.
+    pub fn into_object(self) -> Value {
+        self.object
+    }
+
+    /// The object in its v1beta1 form.
+    pub fn into_sidecar_set(self) -> SidecarSet {
+        let mut object = self.object;
+        if self.version == Version::V1Alpha1 {
+            convert::to_v1beta1(&mut object);
+        }
+        SidecarSet::from_decoded(object)
+    }
+}
+
+/// The kind that [`decode`] takes.
+const KIND: &str = "SidecarSet";
+
+/// Decodes a manifest of either version: checks `kind`, `apiVersion` and the type of every known field, and takes
+/// nulls out.
+///
+/// # Errors
+/// Every error, with its path in the manifest. A missing name, and everything else that is about values, is
+/// for validation (section 3).
+pub fn decode(mut object: Value) -> Result<Decoded, Vec<FieldError>> {
+    let root = FieldPath::default();
+    let mut errors = Vec::new();
+    expect_text(&object, "kind", &[KIND], &mut errors);
+    expect_text(&object, "apiVersion", &Version::ALL.map(Version::api_version), &mut errors);
+    let version = Version::of(json::text(&object, &["apiVersion"]));
+    let Some(version) = version.filter(|_| errors.is_empty()) else { return Err(errors) };
+    schema::decode(&mut object, version.schema(), &root, &mut errors);
+    if errors.is_empty() { Ok(Decoded { version, object }) } else { Err(errors) }
+}
+
+/// Decodes the `data` of a ControllerRevision of a `SidecarSet` into the `spec` that it keeps: `containers`,
+/// `initContainers`, `volumes`, `imagePullSecrets` and `patchPodMetadata`, absent where the revision says `null`.
+/// Other keys, `$patch` among them, are left out (M-6).
+///
+/// # Errors
+/// Every error, with its path below `data`: `spec` is missing, or a type is wrong.
+pub fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
+    let path = FieldPath::new("data").child("spec");
+    let Some(spec) = json::at(data, &["spec"]).filter(|spec| !spec.is_null()) else {
+        return Err(vec![FieldError::required(&path, "the revision holds no spec of a SidecarSet")]);
+    };
+    let mut spec = spec.clone();
+    if let Value::Object(spec) = &mut spec {
+        spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
+    }
+    let mut errors = Vec::new();
+    schema::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
+    if errors.is_empty() { Ok(spec) } else { Err(errors) }
+}
+
+/// Checks that the text at `key` is one of `supported`.
+pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new(key);
+    match json::at(object, &[key]) {
+        None | Some(Value::Null) => {
+            errors.push(FieldError::required(&path, format!("must be {}", supported.join(" or "))));
+        }
+        Some(Value::String(text)) if supported.contains(&text.as_str()) => {}
+        Some(Value::String(text)) => errors.push(FieldError::not_supported(&path, text, supported)),
+        Some(other) => errors.push(FieldError::not_supported(&path, other, supported)),
+    }
+}

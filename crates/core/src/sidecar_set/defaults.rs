@@ -1,0 +1,204 @@
+//! What the admission of a `SidecarSet` fills in (section 2.1).
+//!
+//! Works in place on the decoded JSON of either version: the fields are the same in both. A field that is present
+//! and not zero is never touched, except for quantities finer than milli.
+
+use serde_json::{Value, json};
+
+use crate::image;
+use crate::json::{self, Object};
+use crate::quantity::Quantity;
+use crate::schema;
+
+/// Which kind of container is defaulted: they differ in where they are injected.
+#[derive(Clone, Copy)]
+enum Role {
+    Init,
+    Plain,
+}
+
+/// Fills in everything that the webhook fills in (D-3 to D-7).
+pub fn apply(sidecar_set: &mut Value) {
+    let Some(spec) = sidecar_set.as_object_mut().and_then(|object| json::object_mut(object, "spec")) else {
+        return;
+    };
+    if let Some(strategy) = json::object_mut(spec, "updateStrategy") {
+        text(strategy, "type", "RollingUpdate");
+        absent(strategy, "maxUnavailable", || json!(1));
+        absent(strategy, "partition", || json!(0));
+    }
+    for (list, role) in [("initContainers", Role::Init), ("containers", Role::Plain)] {
+        each(spec, list, |sidecar| container(sidecar, role));
+    }
+    each(spec, "volumes", volume);
+    absent(spec, "revisionHistoryLimit", || json!(10));
+    each(spec, "patchPodMetadata", |patch| text(patch, "patchPolicy", "Retain"));
+    if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
+        text(revision, "policy", "Always");
+    }
+}
+
+/// Fills in what the API server fills in from the CRD before any webhook sees the object.
+///
+/// Only for manifests that never went through an API server: at admission an empty value was written by the user,
+/// and the webhook refuses it.
+pub fn apply_crd(sidecar_set: &mut Value) {
+    let Some(spec) = sidecar_set.as_object_mut().and_then(|object| find(object, "spec")) else {
+        return;
+    };
+    for list in ["initContainers", "containers"] {
+        each(spec, list, |sidecar| {
+            if let Some(policy) = find(sidecar, "resourcesPolicy") {
+                absent(policy, "targetContainersNameRegex", || json!(".*"));
+            }
+        });
+    }
+    if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
+        absent(revision, "policy", || json!("Always"));
+    }
+    each(spec, "imagePullSecrets", |secret| absent(secret, "name", || json!("")));
+}
+
+/// D-4, then D-5.
+fn container(sidecar: &mut Object, role: Role) {
+    let policy = match role {
+        Role::Init => "AfterAppContainer",
+        Role::Plain => "BeforeAppContainer",
+    };
+    text(sidecar, "podInjectPolicy", policy);
+    if let Some(strategy) = json::object_mut(sidecar, "upgradeStrategy") {
+        text(strategy, "upgradeType", "ColdUpgrade");
+    }
+    if let Some(policy) = json::object_mut(sidecar, "shareVolumePolicy") {
+        text(policy, "type", "disabled");
+    }
+
+    let image = sidecar.get("image").and_then(Value::as_str).unwrap_or_default();
+    let pull_policy = if image::is_latest(image) { "Always" } else { "IfNotPresent" };
+    text(sidecar, "imagePullPolicy", pull_policy);
+    text(sidecar, "terminationMessagePath", "/dev/termination-log");
+    text(sidecar, "terminationMessagePolicy", "File");
+    each(sidecar, "ports", |port| text(port, "protocol", "TCP"));
+    each(sidecar, "transferEnv", |transfer| {
+        if let Some(source) = find(transfer, "sourceContainerNameFrom") {
+            field_ref(source);
+        }
+    });
+    each(sidecar, "env", |variable| {
+        if let Some(source) = find(variable, "valueFrom") {
+            field_ref(source);
+        }
+    });
+    if let Some(resources) = find(sidecar, "resources") {
+        for list in ["limits", "requests"] {
+            find(resources, list).into_iter().flat_map(Object::values_mut).for_each(round_up_to_milli);
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe"] {
+        if let Some(probe) = find(sidecar, name) {
+            number(probe, "timeoutSeconds", 1);
+            number(probe, "periodSeconds", 10);
+            number(probe, "successThreshold", 1);
+            number(probe, "failureThreshold", 3);
+            http_get(probe);
+        }
+    }
+    // OpenKruise forgets this probe, then refuses it unless these three are written out. Anything more would change
+    // the hash of a `SidecarSet` that OpenKruise accepts (product.md).
+    if let Some(probe) = find(sidecar, "startupProbe") {
+        number(probe, "successThreshold", 1);
+        http_get(probe);
+    }
+    if let Some(lifecycle) = find(sidecar, "lifecycle") {
+        for name in ["postStart", "preStop"] {
+            if let Some(handler) = find(lifecycle, name) {
+                http_get(handler);
+            }
+        }
+    }
+}
+
+/// D-6.
+fn volume(volume: &mut Object) {
+    let mut sources = schema::VOLUME.fields.iter().map(|field| field.name).filter(|name| *name != "name");
+    if !sources.any(|source| volume.get(source).is_some_and(|value| !value.is_null())) {
+        volume.insert("emptyDir".to_owned(), json!({}));
+    }
+    if let Some(source) = find(volume, "hostPath") {
+        absent(source, "type", || json!(""));
+    }
+    for name in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = find(volume, name) {
+            absent(source, "defaultMode", || json!(420));
+        }
+    }
+    if let Some(source) = find(volume, "downwardAPI") {
+        each(source, "items", field_ref);
+    }
+    if let Some(source) = find(volume, "projected") {
+        each(source, "sources", |projection| {
+            if let Some(source) = find(projection, "downwardAPI") {
+                each(source, "items", field_ref);
+            }
+            if let Some(source) = find(projection, "serviceAccountToken") {
+                absent(source, "expirationSeconds", || json!(3600));
+            }
+        });
+    }
+}
+
+/// The `fieldRef` of `source`; one that is missing is an error of validation, not of defaulting.
+fn field_ref(source: &mut Object) {
+    if let Some(reference) = find(source, "fieldRef") {
+        text(reference, "apiVersion", "v1");
+    }
+}
+
+fn http_get(handler: &mut Object) {
+    if let Some(action) = find(handler, "httpGet") {
+        text(action, "path", "/");
+        text(action, "scheme", "HTTP");
+    }
+}
+
+/// Rewrites a quantity only where rounding changes its value: a hash sees the canonical form anyway (H-7).
+fn round_up_to_milli(value: &mut Value) {
+    if let Ok(quantity) = Quantity::from_json(value) {
+        let rounded = quantity.round_up_to_milli();
+        if rounded != quantity {
+            *value = Value::String(rounded.to_string());
+        }
+    }
+}
+
+/// The object at `key`, where there is one.
+fn find<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
+    object.get_mut(key).and_then(Value::as_object_mut)
+}
+
+/// Runs `edit` on every object of the list at `key`.
+fn each(object: &mut Object, key: &str, edit: impl FnMut(&mut Object)) {
+    let list = object.get_mut(key).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut).for_each(edit);
+}
+
+/// Sets a text that is absent or empty.
+fn text(object: &mut Object, key: &str, default: &str) {
+    if object.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+        object.insert(key.to_owned(), Value::String(default.to_owned()));
+    }
+}
+
+/// Sets a number that is absent or zero.
+fn number(object: &mut Object, key: &str, default: i32) {
+    if object.get(key).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
+        object.insert(key.to_owned(), Value::from(default));
+    }
+}
+
+/// Sets what is absent: a Go pointer, whose zero value counts as present.
+fn absent(object: &mut Object, key: &str, default: impl FnOnce() -> Value) {
+    if object.get(key).is_none_or(Value::is_null) {
+        object.insert(key.to_owned(), default());
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether Kubernetes would create a Pod with these containers and volumes (V-12).
+//!
+//! The rules are those of Kubernetes v1.32 for creating a Pod, as `OpenKruise` applies them to the synthetic Pod
+//! `default/test`: DNS policy `ClusterFirst`, restart policy `Always`, `ServiceAccount` `default`, 30 s of grace, no
+//! host network, host users, no resource claims, privileged containers allowed. What newer servers relax is not
+//! relaxed there: names of environment variables follow the strict rule, `sleep` needs at least one second, a resize
+//! policy is refused on every init container; an image volume needs no `reference`. Hugepages need not be a multiple
+//! of the page size.
+//!
+//! Decisions and paths are Kubernetes' own, also where a path names less than the offending item
+//! (`volumeMounts.subPath`, `envFrom`, `resources.requests`, `downwardAPI.path`) or another field than the one it
+//! means (`gcePersistentDisk` is checked as `persistentDisk`, a second `cephfs` is reported as `cephFS`). The JSON is
+//! decoded: types are right, quantities parse, nulls are gone; `null` still reads as absent.
+//!
+//! Not covered:
+//! * a second error for one value at one path (Kubernetes lists each broken rule of a name; one is enough here);
+//! * extended resources above 9.2e15, where the reference's arithmetic wraps around and takes some whole numbers for
+//!   fractions;
+//! * empty lists in the `metadata` of a volume claim template count as unset: the reference's defaulting drops them
+//!   before they are validated;
+//! * annotations: the synthetic Pod has none, so nothing is compared with them.
+
+mod env;
+mod field_ref;
+mod images;
+mod init_containers;
+mod mounts;
+mod names;
+mod node;
+mod paths;
+mod ports;
+mod probes;
+mod resources;
+mod security_context;
+mod volumes;
+
+use serde_json::Value;
+
+use crate::field::{FieldError, FieldPath};
+use node::Node;
+use volumes::Volumes;
+
+/// Checks containers and volumes as the parts of one Pod.
+///
+/// Each item is a core/v1 `Container` or `Volume` as JSON, decoded and defaulted. `containers` must not be empty: a
+/// caller without any passes a valid stand-in, as Kubernetes wants at least one. Paths start at the Pod:
+/// `spec.initContainers[0].volumeMounts[1].mountPath`.
+pub fn validate(init_containers: &[Value], containers: &[Value], volumes: &[Value]) -> Vec<FieldError> {
+    let spec = FieldPath::new("spec");
+    let mut errors = Vec::new();
+    let volumes = volumes::check(Node::list(volumes, &spec.child("volumes")), &mut errors);
+    let containers: Vec<Node<'_>> = Node::list(containers, &spec.child("containers")).collect();
+    let init_path = spec.child("initContainers");
+    let init_containers: Vec<Node<'_>> = Node::list(init_containers, &init_path).collect();
+
+    if containers.is_empty() {
+        errors.push(FieldError::required(&spec.child("containers"), "a Pod needs at least one container"));
+    }
+    let mut names = names::Names::default();
+    for container in &containers {
+        check_container(container, &volumes, &mut errors);
+        names.add(container, &mut errors);
+        probes::check(container, &mut errors);
+        init_containers::check_plain(container, &mut errors);
+    }
+    ports::check_host_ports(&containers, &mut errors);
+    for container in &init_containers {
+        check_container(container, &volumes, &mut errors);
+        names.add(container, &mut errors);
+        init_containers::check(container, &init_path, &mut errors);
+    }
+    security_context::check_host_process(&spec, containers.iter().chain(&init_containers), &mut errors);
+    errors
+}
+
+/// The rules that hold for containers of every kind.
+fn check_container(container: &Node<'_>, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
+    names::check(container, errors);
+    images::check(container, errors);
+    container.one_of("terminationMessagePolicy", &["File", "FallbackToLogsOnError"], errors);
+    ports::check(container, errors);
+    env::check(container, errors);
+    mounts::check(container, volumes, errors);
+    resources::check(container, errors);
+    security_context::check(container, errors);
+}

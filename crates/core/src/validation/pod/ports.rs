@@ -1,0 +1,84 @@
+//! Ports of containers.
+
+use std::collections::BTreeSet;
+
+use super::node::Node;
+use crate::field::FieldError;
+
+const PORT_MAX: i64 = 65535;
+const PORT_NAME_MAX: usize = 15;
+
+/// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
+/// may stand twice.
+pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
+    let mut names = BTreeSet::new();
+    for port in container.items("ports") {
+        let name = port.text("name");
+        if !name.is_empty() {
+            if let Some(wrong) = port_name(name) {
+                errors.push(FieldError::invalid(&port.at("name"), name, wrong));
+            } else if !names.insert(name) {
+                errors.push(FieldError::duplicate(&port.at("name"), name));
+            }
+        }
+        if port.integer("containerPort").unwrap_or_default() == 0 {
+            errors.push(FieldError::required(&port.at("containerPort"), "name the port that the container listens on"));
+        } else {
+            port.in_range("containerPort", 1, PORT_MAX, errors);
+        }
+        if port.integer("hostPort") != Some(0) {
+            port.in_range("hostPort", 1, PORT_MAX, errors);
+        }
+        port.one_of("protocol", &["TCP", "UDP", "SCTP"], errors);
+    }
+}
+
+/// No two ports of containers that run side by side claim the same port of the host.
+pub(super) fn check_host_ports(containers: &[Node<'_>], errors: &mut Vec<FieldError>) {
+    let mut taken = BTreeSet::new();
+    for port in containers.iter().flat_map(|container| container.items("ports")) {
+        let number = port.integer("hostPort").unwrap_or_default();
+        let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
+        if number != 0 && !taken.insert((protocol, address, number)) {
+            let claim = format!("{protocol}/{address}/{number}");
+            errors.push(FieldError::duplicate(&port.at("hostPort"), claim));
+        }
+    }
+}
+
+/// A port that is given by number or by name: the field `port` of a probe or a hook.
+pub(super) fn check_port_reference(action: &Node<'_>, errors: &mut Vec<FieldError>) {
+    if let Some(name) = action.optional_text("port") {
+        if let Some(wrong) = port_name(name) {
+            errors.push(FieldError::invalid(&action.at("port"), name, wrong));
+        }
+    } else {
+        check_port_number(action, errors);
+    }
+}
+
+/// A port that is given by number: the field `port`; an absent one is 0, which no port is.
+pub(super) fn check_port_number(action: &Node<'_>, errors: &mut Vec<FieldError>) {
+    let number = action.integer("port").unwrap_or_default();
+    if !(1..=PORT_MAX).contains(&number) {
+        errors.push(FieldError::invalid(&action.at("port"), number, "must be between 1 and 65535, inclusive"));
+    }
+}
+
+/// The name of a port (RFC 6335, lower case): what is wrong with it, if anything.
+fn port_name(name: &str) -> Option<&'static str> {
+    let bytes = name.as_bytes();
+    if bytes.len() > PORT_NAME_MAX {
+        Some("must be no more than 15 characters")
+    } else if !bytes.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')) {
+        Some("must contain only lower case letters, digits and hyphens")
+    } else if !bytes.iter().any(u8::is_ascii_lowercase) {
+        Some("must contain at least one letter (a-z)")
+    } else if name.contains("--") {
+        Some("must not contain consecutive hyphens")
+    } else if name.starts_with('-') || name.ends_with('-') {
+        Some("must not begin or end with a hyphen")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,55 @@
+//! Disks and shares of cloud providers.
+
+use super::super::node::Node;
+use super::{check_known, check_secret_ref, require_all};
+use crate::field::FieldError;
+
+/// `gcePersistentDisk`.
+pub(super) fn check_gce_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    source.require("pdName", errors);
+    source.in_range("partition", 0, 255, errors);
+}
+
+/// `awsElasticBlockStore`.
+pub(super) fn check_aws_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    source.require("volumeID", errors);
+    source.in_range("partition", 0, 255, errors);
+}
+
+/// `cinder`.
+pub(super) fn check_cinder(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    source.require("volumeID", errors);
+    check_secret_ref(source, errors);
+}
+
+/// `azureFile`.
+pub(super) fn check_azure_file(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    require_all(source, &["secretName", "shareName"], errors);
+}
+
+/// `azureDisk`: the kind decides what the URI looks like.
+pub(super) fn check_azure_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    require_all(source, &["diskName", "diskURI"], errors);
+    check_known(source, "cachingMode", &["None", "ReadOnly", "ReadWrite"], errors);
+    check_known(source, "kind", &["Dedicated", "Managed", "Shared"], errors);
+    let prefix = match source.optional_text("kind") {
+        None => return,
+        Some("Managed") => "/subscriptions/",
+        Some(_) => "https://",
+    };
+    let uri = source.text("diskURI");
+    if !uri.starts_with(prefix) {
+        let detail = format!("a disk of this kind has a URI that begins with {prefix}");
+        errors.push(FieldError::new(&source.at("diskURI"), crate::field::Cause::NotSupported, detail).showing(uri));
+    }
+}
+
+/// `vsphereVolume`.
+pub(super) fn check_vsphere(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    source.require("volumePath", errors);
+}
+
+/// `photonPersistentDisk`.
+pub(super) fn check_photon(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+    source.require("pdID", errors);
+}
