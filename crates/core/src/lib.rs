@@ -7,20 +7,25 @@
 
 pub mod admission;
 pub mod controller_revision;
+pub mod expression;
 pub mod field;
 pub mod format;
 pub mod gates;
 pub mod go_json;
 pub mod hash;
 pub mod image;
+pub mod inject;
 pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
 pub mod pattern;
+pub mod pod;
+pub mod quantity;
 pub mod request;
 pub mod revision;
 pub mod schema;
+pub mod select;
 pub mod selector;
 pub mod settings;
 pub mod sidecar_set;

@@ -90,3 +90,26 @@ pub fn classify(error: &str) -> Answer {
         Answer::Failed(Failure::Unavailable)
     }
 }
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Forbidden => "not allowed",
+            Self::Timeout => "no answer in time",
+            Self::Unavailable => "no usable answer",
+        })
+    }
+}
+
+impl Failure {
+    /// What to do about it, for an object of this kind.
+    pub fn remedy(self, api_version: &str, kind: &str) -> String {
+        match self {
+            Self::Forbidden => format!(
+                "allow the policy to read it: contextAwareResources must list {api_version} {kind}, and the policy \
+                 server's ServiceAccount needs \"get\" on it"
+            ),
+            Self::Timeout | Self::Unavailable => "try again".to_owned(),
+        }
+    }
+}

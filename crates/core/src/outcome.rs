@@ -1,7 +1,7 @@
 //! What an admission answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -28,6 +28,16 @@ impl Code {
             Self::Forbidden => 403,
             Self::Invalid => 422,
             Self::Unavailable => 503,
+        }
+    }
+
+    /// The name in audit annotations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undecodable => "undecodable",
+            Self::Forbidden => "forbidden",
+            Self::Invalid => "invalid",
+            Self::Unavailable => "unavailable",
         }
     }
 }
@@ -106,7 +116,8 @@ impl Refusal {
             message.push_str(&text);
         }
         if left_out > 0 {
-            message.push_str(&format!("; and {left_out} more"));
+            // Writing to a String cannot fail.
+            let _ = write!(message, "; and {left_out} more");
         }
         message
     }

@@ -3,6 +3,7 @@
 pub mod convert;
 pub mod decode;
 pub mod defaults;
+pub mod prepare;
 
 use serde_json::Value;
 

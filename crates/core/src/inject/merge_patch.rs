@@ -1,0 +1,100 @@
+//! JSON merge patch on annotation values (M-10, M-11; RFC 7386).
+
+use serde_json::Value;
+
+use crate::json::Object;
+
+/// Why a merge is impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// The Pod's value is no JSON, or null.
+    #[error("the Pod's value is no JSON document")]
+    Document,
+    /// The `SidecarSet`'s value is no JSON, null, or a scalar.
+    #[error("the SidecarSet's value is neither a JSON object nor a JSON list")]
+    Patch,
+}
+
+/// Merges the JSON text `patch` into the JSON text `document`.
+///
+/// # Errors
+/// As the reference: a document that is no JSON or null; a patch that is no JSON, null or a scalar. A document that
+/// is a list or a scalar gives way to the patch.
+pub fn merge(document: &str, patch: &str) -> Result<Value, MergeError> {
+    let document: Value = serde_json::from_str(document).map_err(|_| MergeError::Document)?;
+    let patch: Value = serde_json::from_str(patch).map_err(|_| MergeError::Patch)?;
+    match (document, patch) {
+        (Value::Null, _) => Err(MergeError::Document),
+        (Value::Object(mut document), Value::Object(patch)) => {
+            merge_objects(&mut document, patch);
+            Ok(Value::Object(document))
+        }
+        (_, patch @ (Value::Object(_) | Value::Array(_))) => Ok(without_nulls(patch)),
+        _ => Err(MergeError::Patch),
+    }
+}
+
+fn merge_objects(document: &mut Object, patch: Object) {
+    for (key, value) in patch {
+        match (document.get_mut(&key), value) {
+            (_, Value::Null) => {
+                document.remove(&key);
+            }
+            (Some(Value::Object(current)), Value::Object(patch)) => merge_objects(current, patch),
+            // As the reference: a list or a scalar that takes an object's place keeps the nulls in it.
+            (Some(current @ Value::Object(_)), value @ Value::Array(_)) => *current = value,
+            (_, value) => {
+                document.insert(key, without_nulls(value));
+            }
+        }
+    }
+}
+
+/// The value without object members that are null, as a merge into nothing leaves it.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(object) => Value::Object(
+            object
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
+        ),
+        Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
+        scalar => scalar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::adds_a_key(r#"{"main": 2}"#, r#"{"log-agent": 1}"#, Ok(r#"{"log-agent":1,"main":2}"#))]
+    #[case::null_deletes(r#"{"a":1,"b":2}"#, r#"{"a":null}"#, Ok(r#"{"b":2}"#))]
+    #[case::nested(r#"{"a":{"b":1}}"#, r#"{"a":{"c":2}}"#, Ok(r#"{"a":{"b":1,"c":2}}"#))]
+    #[case::nulls_of_added_objects_go("{}", r#"{"a":{"b":null,"c":1}}"#, Ok(r#"{"a":{"c":1}}"#))]
+    #[case::nulls_of_added_lists_go(r#"{"a":1}"#, r#"{"a":[{"b":null},null]}"#, Ok(r#"{"a":[{},null]}"#))]
+    #[case::nulls_of_a_list_that_replaces_an_object_stay(
+        r#"{"a":{}}"#,
+        r#"{"a":[{"b":null}]}"#,
+        Ok(r#"{"a":[{"b":null}]}"#)
+    )]
+    #[case::nulls_of_the_document_stay(r#"{"x":null}"#, r#"{"a":1}"#, Ok(r#"{"a":1,"x":null}"#))]
+    #[case::list_document_gives_way("[1]", r#"{"a":1}"#, Ok(r#"{"a":1}"#))]
+    #[case::text_document_gives_way(r#""x""#, r#"{"a":1}"#, Ok(r#"{"a":1}"#))]
+    #[case::list_patch_replaces(r#"{"a":1}"#, "[1,2]", Ok("[1,2]"))]
+    #[case::number_literals_stay(r#"{"a":1.50}"#, r#"{"b":1e3}"#, Ok(r#"{"a":1.50,"b":1e3}"#))]
+    #[case::scalar_patch(r#"{"a":1}"#, "5", Err(MergeError::Patch))]
+    #[case::null_patch(r#"{"a":1}"#, "null", Err(MergeError::Patch))]
+    #[case::broken_patch(r#"{"a":1}"#, "{", Err(MergeError::Patch))]
+    #[case::null_document("null", r#"{"a":1}"#, Err(MergeError::Document))]
+    #[case::broken_document("not json", r#"{"a":1}"#, Err(MergeError::Document))]
+    #[case::too_deep(&"[".repeat(10_000), "{}", Err(MergeError::Document))]
+    fn m11_merge_corner_cases(#[case] document: &str, #[case] patch: &str, #[case] expected: Result<&str, MergeError>) {
+        let expected = expected.map(|text| serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(merge(document, patch), expected);
+    }
+}

@@ -1,0 +1,112 @@
+//! patchPodMetadata: annotations that `SidecarSet`s put on a Pod (M-10 to M-12).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::merge_patch::{self, MergeError};
+use crate::field::FieldPath;
+use crate::go_json;
+use crate::json::{self, Object};
+use crate::outcome::{Code, Reason};
+use crate::sidecar_set::SidecarSet;
+
+/// What a patch does with a value that the Pod has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    /// Leaves it.
+    Retain,
+    /// Replaces it.
+    Overwrite,
+    /// Merges into it.
+    MergePatchJson,
+}
+
+/// One write to one annotation.
+#[derive(Clone, Copy, Debug)]
+struct Write<'a> {
+    set: &'a str,
+    entry: usize,
+    policy: Policy,
+    text: &'a str,
+}
+
+impl Write<'_> {
+    fn apply(&self, current: Option<String>) -> Result<Option<String>, MergeError> {
+        match (self.policy, current) {
+            (Policy::Retain, Some(current)) => Ok(Some(current)),
+            (Policy::MergePatchJson, Some(current)) if !current.is_empty() => {
+                merge_patch::merge(&current, self.text).map(|merged| Some(go_json::to_string_sorted(&merged)))
+            }
+            _ => Ok(Some(self.text.to_owned())),
+        }
+    }
+
+    fn reason(&self, key: &str, error: MergeError) -> Reason {
+        Reason {
+            sidecar_set: Some(self.set.to_owned()),
+            field: FieldPath::new("spec.patchPodMetadata").index(self.entry).child("annotations").key(key),
+            problem: format!("cannot be merged into the Pod's annotation: {error}"),
+            remedy: match error {
+                MergeError::Document => "make the Pod's annotation a JSON object or remove it".to_owned(),
+                MergeError::Patch => "make the SidecarSet's value a JSON object".to_owned(),
+            },
+            code: Code::Invalid,
+        }
+    }
+}
+
+/// The annotations of a Pod after the patches of `sets`, in their order; `None` where nothing changes.
+///
+/// # Errors
+/// Every merge that is impossible, by `SidecarSet` and annotation.
+pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> Result<Option<Object>, Vec<Reason>> {
+    let mut writes: BTreeMap<&str, Vec<Write<'_>>> = BTreeMap::new();
+    for set in sets {
+        collect(set, &mut writes);
+    }
+    let mut patched: Option<Object> = None;
+    let mut reasons = Vec::new();
+    for (key, writes) in writes {
+        let current = annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str);
+        match fold(&writes, current) {
+            Ok(text) if text.as_deref() == current => {}
+            Ok(text) => {
+                let patched = patched.get_or_insert_with(|| annotations.cloned().unwrap_or_default());
+                patched.insert(key.to_owned(), Value::String(text.unwrap_or_default()));
+            }
+            Err((write, error)) => reasons.push(write.reason(key, error)),
+        }
+    }
+    if reasons.is_empty() { Ok(patched) } else { Err(reasons) }
+}
+
+fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>>>) {
+    for (entry, patch) in json::items(set.as_value(), &["spec", "patchPodMetadata"]).iter().enumerate() {
+        let policy = match json::text(patch, &["patchPolicy"]) {
+            "" | "Retain" => Policy::Retain,
+            "Overwrite" => Policy::Overwrite,
+            "MergePatchJson" => Policy::MergePatchJson,
+            // Validation refuses it at the SidecarSet; a stored one is ignored (M-10).
+            _ => continue,
+        };
+        for (key, text) in json::string_map(patch, &["annotations"]) {
+            writes.entry(key).or_default().push(Write { set: set.name(), entry, policy, text });
+        }
+    }
+}
+
+/// What the writes make of `current`.
+///
+/// A first merge stores the `SidecarSet`'s text as it stands (M-10), so merging once more would change it again, or
+/// fail. A value that equals what the writes make of an absent annotation has been through them and stays.
+fn fold<'a>(writes: &[Write<'a>], current: Option<&str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
+    let apply = |start: Option<String>| {
+        writes.iter().try_fold(start, |value, write| write.apply(value).map_err(|error| (*write, error)))
+    };
+    let merges = writes.iter().any(|write| write.policy == Policy::MergePatchJson);
+    if merges && current.is_some() && apply(None).is_ok_and(|fresh| fresh.as_deref() == current) {
+        return Ok(current.map(str::to_owned));
+    }
+    apply(current.map(str::to_owned))
+}

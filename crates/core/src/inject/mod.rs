@@ -1,0 +1,237 @@
+//! Injection: what the `SidecarSet`s in effect make of a Pod (section 5).
+//!
+//! The order is the reference's: annotations of patchPodMetadata, then the sidecars of each set, then the Pod's
+//! lists, volumes, secrets and records. The Pod is edited in place; a Pod that has it all already stays as it is.
+
+pub mod clash;
+pub mod container;
+pub mod merge_patch;
+pub mod metadata;
+pub mod place;
+pub mod readmission;
+pub mod records;
+pub mod resources;
+pub mod sources;
+pub mod warnings;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use self::container::{List, Sidecar};
+use self::records::{Record, Records};
+use self::sources::Missing;
+use crate::go_json;
+use crate::json::{self, Object};
+use crate::names;
+use crate::outcome::Reason;
+use crate::pod::{self, Pod};
+use crate::sidecar_set::{self, SidecarSet};
+use crate::time::Timestamp;
+
+/// What injection depends on besides the Pod and the sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The time of injection.
+    pub now: Timestamp,
+    /// The gate `EnableSortSidecarContainerByName` (M-23).
+    pub sort_by_name: bool,
+}
+
+/// A Pod after injection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Injected {
+    /// The Pod.
+    pub pod: Value,
+    /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
+    /// injected.
+    pub sidecars: BTreeMap<String, Vec<String>>,
+    /// What may surprise the user, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Everything that the sets in effect want to add, before anything is added.
+#[derive(Default)]
+struct Plan<'a> {
+    init_containers: Vec<Sidecar>,
+    containers: Vec<Sidecar>,
+    volumes: Vec<(&'a str, Value)>,
+    secrets: Vec<&'a Value>,
+    records: Vec<Record>,
+    annotations: BTreeMap<String, String>,
+    working: BTreeMap<String, String>,
+    missing: Vec<(&'a str, String, Missing)>,
+}
+
+/// Injects `sets`, in this order, into `pod`.
+///
+/// # Errors
+/// All reasons of all sets: impossible merges, unreadable records, names that are taken, resources that cannot be
+/// computed.
+pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
+    // Annotations first: records and transferEnv read them as patched (M-12).
+    let mut object = pod.as_value().clone();
+    let patched = metadata::patch(pod.annotations(), sets)?;
+    if let Some(annotations) = patched {
+        set_annotations(&mut object, annotations);
+    }
+    let source = object.clone();
+    let source = Pod::decode(&source).unwrap_or(pod);
+
+    let mut reasons = Vec::new();
+    let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
+    let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
+    let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
+    reasons.extend(clash::find(source, sets, &records));
+    let plan = match plan(source, sets, &records, context) {
+        Ok(plan) if reasons.is_empty() => plan,
+        Ok(_) => return Err(reasons),
+        Err(more) => {
+            reasons.extend(more);
+            return Err(reasons);
+        }
+    };
+    if plan.init_containers.is_empty() && plan.containers.is_empty() {
+        return Ok(Injected { pod: object, sidecars: BTreeMap::new(), warnings: Vec::new() });
+    }
+    Ok(apply(object, source, sets, plan, (records, without_image)))
+}
+
+fn plan<'a>(
+    pod: Pod<'_>,
+    sets: &'a [SidecarSet],
+    records: &Records,
+    context: Context,
+) -> Result<Plan<'a>, Vec<Reason>> {
+    let mut plan = Plan { working: records::working_hot_upgrade(pod.annotations()), ..Plan::default() };
+    let mut reasons = Vec::new();
+    let targets = resources::Targets::of(pod, sets, records);
+    for set in sets {
+        let mut listed = BTreeSet::new();
+        let mut sidecars = 0_usize;
+        for (list, index, sidecar) in clash::sidecars(set) {
+            let resources = match targets.resources(set.name(), (list, index, sidecar)) {
+                Ok(resources) => resources,
+                Err(more) => {
+                    reasons.extend(more);
+                    continue;
+                }
+            };
+            if list == List::Containers || sidecar_set::is_native(sidecar) {
+                listed.insert(pod::name(sidecar).to_owned());
+            }
+            sidecars += 1;
+            plan.add(set, (list, sidecar), resources, pod);
+        }
+        plan.secrets.extend(json::items(set.as_value(), &["spec", "imagePullSecrets"]));
+        if sidecars > 0 {
+            plan.records.push(record(set, listed, context.now));
+        }
+    }
+    plan.init_containers.sort_by(|one, other| one.name().cmp(other.name()));
+    if context.sort_by_name {
+        plan.containers.sort_by(|one, other| one.name().cmp(other.name()));
+    }
+    if reasons.is_empty() { Ok(plan) } else { Err(reasons) }
+}
+
+impl<'a> Plan<'a> {
+    fn add(&mut self, set: &'a SidecarSet, (list, sidecar): (List, &'a Value), resources: Option<Value>, pod: Pod<'_>) {
+        let mut missing = Vec::new();
+        let built = container::build(set.name(), sidecar, list, resources, pod, &mut missing);
+        let base = pod::name(sidecar);
+        self.missing.extend(missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
+        self.volumes.extend(used_volumes(set, sidecar).map(|volume| (set.name(), volume.clone())));
+        if container::is_pair(sidecar, list) {
+            self.mark_pair(base);
+        }
+        match list {
+            List::Init => self.init_containers.extend(built),
+            List::Containers => self.containers.extend(built),
+        }
+    }
+
+    /// The annotations of a hot-upgrade pair: `<base>-1` works, `<base>-2` waits (M-21).
+    fn mark_pair(&mut self, base: &str) {
+        for (half, version, alternative) in [(1, "1", "0"), (2, "0", "1")] {
+            self.annotations.insert(format!("{}{base}-{half}", names::VERSION_PREFIX), version.to_owned());
+            self.annotations.insert(format!("{}{base}-{half}", names::VERSION_ALT_PREFIX), alternative.to_owned());
+        }
+        self.working.insert(base.to_owned(), format!("{base}-1"));
+        let working: Object = self.working.iter().map(|(base, half)| (base.clone(), json!(half))).collect();
+        self.annotations.insert(names::WORKING_HOT_UPGRADE.to_owned(), go_json::to_string_sorted(&working.into()));
+    }
+}
+
+/// The set's volumes that a sidecar names in its own mounts and devices (M-26). The last of a name counts.
+fn used_volumes<'a>(set: &'a SidecarSet, sidecar: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
+    uses.filter_map(|item| set.volumes().iter().rfind(|volume| pod::name(volume) == pod::name(item)))
+}
+
+fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Record {
+    Record {
+        time: Some(now),
+        hash: set.hash().to_owned(),
+        set: set.name().to_owned(),
+        sidecars: Some(sidecars.into_iter().collect()),
+        revision: json::text(set.as_value(), &["status", "latestRevision"]).to_owned(),
+    }
+}
+
+fn apply(
+    mut object: Value,
+    source: Pod<'_>,
+    sets: &[SidecarSet],
+    plan: Plan<'_>,
+    (mut records, mut without_image): (Records, Records),
+) -> Injected {
+    let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for sidecar in plan.init_containers.iter().chain(&plan.containers) {
+        sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
+    }
+    let mut warnings = warnings::missing(&plan.missing);
+    warnings.extend(warnings::job(source, &plan.containers));
+    warnings.extend(warnings::unknown_volumes(source, sets));
+
+    let before = (records.clone(), without_image.clone());
+    for record in plan.records {
+        let hash = sets.iter().find(|set| set.name() == record.set);
+        let hash = hash.map_or("", |set| set.annotation(names::HASH_WITHOUT_IMAGE)).to_owned();
+        without_image.put(Record { hash, revision: String::new(), ..record.clone() });
+        records.put(record);
+    }
+    let mut annotations = source.annotations().cloned().unwrap_or_default();
+    let mut annotate = |key: &str, text: String| annotations.insert(key.to_owned(), Value::String(text));
+    if records != before.0 {
+        annotate(names::HASH, records.to_text());
+    }
+    if without_image != before.1 {
+        annotate(names::HASH_WITHOUT_IMAGE, without_image.to_text());
+    }
+    annotate(names::INJECTED_LIST, records::injected_list(source.annotations(), sets.iter().map(SidecarSet::name)));
+    for (key, text) in plan.annotations {
+        annotate(&key, text);
+    }
+    set_annotations(&mut object, annotations);
+
+    if let Some(spec) = object.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
+        place::containers(spec, List::Init, plan.init_containers);
+        place::containers(spec, List::Containers, plan.containers);
+        let shadowed = place::volumes(spec, plan.volumes);
+        warnings.extend(warnings::shadowed(&shadowed));
+        place::pull_secrets(spec, &plan.secrets);
+    }
+    Injected { pod: object, sidecars, warnings }
+}
+
+fn set_annotations(pod: &mut Value, annotations: Object) {
+    if let Some(metadata) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "metadata"))
+        && (metadata.contains_key("annotations") || !annotations.is_empty())
+    {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::format;
+use crate::json;
+use crate::pod::{self, Pod};
+
+/// The containers that the Pod brought itself: plain containers that no `SidecarSet` injected.
+pub fn own_containers(pod: Pod<'_>) -> impl Iterator<Item = &Value> {
+    pod.containers().iter().filter(|container| !pod::is_injected(container))
+}
+
+/// Whether a sharing policy of a sidecar is on.
+fn shares(sidecar: &Value, policy: &str) -> bool {
+    json::text(sidecar, &[policy, "type"]) == "enabled"
+}
+
+/// The volume mounts that a sidecar shares, and the environment variables that their `subPathExpr`s need (M-15).
+pub fn shared_mounts<'a>(sidecar: &Value, pod: Pod<'a>) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    let (mut mounts, mut variables) = (Vec::new(), Vec::new());
+    if !shares(sidecar, "shareVolumePolicy") {
+        return (mounts, variables);
+    }
+    for container in own_containers(pod) {
+        let env = json::items(container, &["env"]);
+        for mount in json::items(container, &["volumeMounts"]) {
+            mounts.push(mount);
+            let expansions = expansions(json::text(mount, &["subPathExpr"]));
+            variables.extend(expansions.filter_map(|wanted| env.iter().find(|variable| pod::name(variable) == wanted)));
+        }
+    }
+    (mounts, variables)
+}
+
+/// The volume devices that a sidecar shares (M-19).
+pub fn shared_devices<'a>(sidecar: &Value, pod: Pod<'a>) -> Vec<&'a Value> {
+    if !shares(sidecar, "shareVolumeDevicePolicy") {
+        return Vec::new();
+    }
+    own_containers(pod).flat_map(|container| json::items(container, &["volumeDevices"])).collect()
+}
+
+/// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
+/// digits. As the reference, `$$(NAME)` counts as one.
+fn expansions(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("$(").filter_map(|(start, _)| {
+        let rest = text.get(start + 2..)?;
+        let name = rest.get(..rest.find(')')?)?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        let first_fits = name.bytes().next().is_some_and(|byte| fits(byte) && !byte.is_ascii_digit());
+        (first_fits && name.bytes().all(fits)).then_some(name)
+    })
+}
+
+/// Something that a transferEnv entry asks for and that the Pod does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The container of this name, which is not one of the Pod's own.
+    Container(String),
+    /// This variable of this container.
+    Variable {
+        /// The container.
+        container: String,
+        /// The variable.
+        variable: String,
+    },
+    /// The Pod's name, while the API server has yet to make one from `generateName` (product.md, Q-17).
+    PodName,
+    /// The label or the annotation that holds the container's name, or a field path that cannot hold one.
+    Field(String),
+}
+
+/// The variables that a sidecar takes over, in the order of its transferEnv entries and by name inside each (M-16).
+/// `missing` learns what is not there: the reference leaves it out without a word.
+pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
+    let mut variables = Vec::new();
+    for entry in json::items(sidecar, &["transferEnv"]) {
+        let one = Some(json::text(entry, &["envName"])).filter(|name| !name.is_empty());
+        let many = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str);
+        let wanted: BTreeSet<&str> = one.into_iter().chain(many).collect();
+        let source = match json::object(entry, &["sourceContainerNameFrom", "fieldRef"]) {
+            None => json::text(entry, &["sourceContainerName"]),
+            Some(field) => {
+                let path = field.get("fieldPath").and_then(Value::as_str).unwrap_or_default();
+                match container_name_from(path, pod) {
+                    Ok(name) => name,
+                    Err(reason) => {
+                        missing.push(reason);
+                        continue;
+                    }
+                }
+            }
+        };
+        take(source, &wanted, pod, &mut variables, missing);
+    }
+    variables
+}
+
+fn take<'a>(
+    source: &str,
+    wanted: &BTreeSet<&str>,
+    pod: Pod<'a>,
+    variables: &mut Vec<&'a Value>,
+    missing: &mut Vec<Missing>,
+) {
+    if wanted.is_empty() {
+        return;
+    }
+    if !own_containers(pod).any(|container| pod::name(container) == source) {
+        missing.push(Missing::Container(source.to_owned()));
+        return;
+    }
+    for wanted in wanted {
+        // The last of a name wins, in the container and among containers.
+        let found = own_containers(pod)
+            .filter(|container| pod::name(container) == source)
+            .flat_map(|container| json::items(container, &["env"]))
+            .filter(|variable| pod::name(variable) == *wanted)
+            .last();
+        match found {
+            Some(variable) => variables.push(variable),
+            None => missing.push(Missing::Variable { container: source.to_owned(), variable: (*wanted).to_owned() }),
+        }
+    }
+}
+
+/// The container's name that `metadata.labels['k']`, `metadata.annotations['k']` or `metadata.name` holds.
+fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing> {
+    if path == "metadata.name" {
+        return Some(pod.name()).filter(|name| !name.is_empty()).ok_or(Missing::PodName);
+    }
+    let unusable = || Missing::Field(path.to_owned());
+    let (field, key) = subscript(path).ok_or_else(unusable)?;
+    let (map, checked) = match field {
+        // The keys of annotations are checked in lower case, as the API server does.
+        "metadata.annotations" => (pod.annotations(), key.to_lowercase()),
+        "metadata.labels" => (pod.labels(), key.to_owned()),
+        _ => return Err(unusable()),
+    };
+    if format::qualified_name(&checked).is_some() {
+        return Err(unusable());
+    }
+    map.and_then(|map| map.get(key)).and_then(Value::as_str).filter(|name| !name.is_empty()).ok_or_else(unusable)
+}
+
+/// Splits `path['key']`; `None` where there is no subscript.
+pub fn subscript(path: &str) -> Option<(&str, &str)> {
+    let (field, key) = path.strip_suffix("']")?.split_once("['")?;
+    (!field.is_empty()).then_some((field, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case("$(POD)/x", &["POD"])]
+    #[case("a/$(A.b-c_9)/$(_X)", &["A.b-c_9", "_X"])]
+    #[case("$(9A) $() $(A B) $(A", &[])]
+    #[case("$$(A)", &["A"])]
+    #[case("$(A$(B)", &["B"])]
+    #[case("é$(A)é", &["A"])]
+    fn m15_expansions(#[case] text: &str, #[case] names: &[&str]) {
+        assert_eq!(expansions(text).collect::<Vec<_>>(), names);
+    }
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {"name": "p", "labels": {"from": "app"}, "annotations": {"Key": "app", "none": ""}},
+            "spec": {"containers": [
+                {"name": "app", "env": [
+                    {"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "B", "valueFrom": {}}
+                ]},
+                {"name": "ours", "env": [{"name": "A", "value": "3"}, {"name": "IS_INJECTED", "value": "true"}]}
+            ]}
+        })
+    }
+
+    fn transfer(entry: Value) -> (Vec<Value>, Vec<Missing>) {
+        let pod = pod();
+        let mut missing = Vec::new();
+        let sidecar = json!({ "transferEnv": [entry] });
+        let taken = transferred(&sidecar, Pod::decode(&pod).unwrap(), &mut missing);
+        (taken.into_iter().cloned().collect(), missing)
+    }
+
+    #[test]
+    fn m16_last_duplicate_wins_and_value_from_is_copied() {
+        let (taken, missing) = transfer(json!({"sourceContainerName": "app", "envName": "B", "envNames": ["A", "B"]}));
+        assert_eq!(taken, [json!({"name": "A", "value": "2"}), json!({"name": "B", "valueFrom": {}})]);
+        assert_eq!(missing, []);
+    }
+
+    #[rstest]
+    #[case::label("metadata.labels['from']", Ok("app"))]
+    #[case::annotation_key_in_upper_case("metadata.annotations['Key']", Ok("app"))]
+    #[case::pod_name("metadata.name", Ok("p"))]
+    #[case::missing_label("metadata.labels['x']", Err(Missing::Field("metadata.labels['x']".to_owned())))]
+    #[case::empty_annotation("metadata.annotations['none']", Err(Missing::Field("metadata.annotations['none']".to_owned())))]
+    #[case::no_subscript("metadata.labels", Err(Missing::Field("metadata.labels".to_owned())))]
+    #[case::bad_key("metadata.labels['a b']", Err(Missing::Field("metadata.labels['a b']".to_owned())))]
+    #[case::other_field("status.podIP['x']", Err(Missing::Field("status.podIP['x']".to_owned())))]
+    fn m16_source_container_from_a_field(#[case] path: &str, #[case] expected: Result<&str, Missing>) {
+        let pod = pod();
+        assert_eq!(container_name_from(path, Pod::decode(&pod).unwrap()), expected);
+    }
+
+    #[test]
+    fn q17_pod_name_is_missing_with_generate_name() {
+        let pod = json!({"metadata": {"generateName": "p-"}});
+        assert_eq!(container_name_from("metadata.name", Pod::decode(&pod).unwrap()), Err(Missing::PodName));
+    }
+
+    #[test]
+    fn injected_containers_are_no_source() {
+        let (taken, missing) = transfer(json!({"sourceContainerName": "ours", "envName": "A"}));
+        assert_eq!((taken, missing), (vec![], vec![Missing::Container("ours".to_owned())]));
+    }
+
+    #[test]
+    fn missing_variables_are_named() {
+        let (taken, missing) = transfer(json!({"sourceContainerName": "app", "envNames": ["A", "Z"]}));
+        assert_eq!(taken.len(), 1);
+        assert_eq!(missing, [Missing::Variable { container: "app".to_owned(), variable: "Z".to_owned() }]);
+    }
+}

@@ -1,0 +1,332 @@
+//! Injection as a whole. Single rules are tested beside them.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::sidecar_set::prepare::prepared;
+
+const NOW: Context = Context { now: Timestamp(1_767_323_045), sort_by_name: false };
+const LATER: Context = Context { now: Timestamp(1_800_000_000), sort_by_name: false };
+
+fn set(name: &str, spec: Value) -> SidecarSet {
+    let mut spec = spec;
+    spec["selector"] = json!({"matchLabels": {"app": "x"}});
+    prepared(&SidecarSet::from_decoded(json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec
+    })))
+}
+
+fn run(pod: &Value, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
+    inject(Pod::decode(pod).unwrap(), sets, context)
+}
+
+fn injected(pod: &Value, sets: &[SidecarSet]) -> Injected {
+    run(pod, sets, NOW).unwrap()
+}
+
+fn refusal(pod: &Value, sets: &[SidecarSet]) -> String {
+    let reasons = run(pod, sets, NOW).unwrap_err();
+    crate::outcome::Refusal::of(reasons).unwrap().message()
+}
+
+fn names<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
+    json::items(pod, &["spec", list]).iter().map(pod::name).collect()
+}
+
+fn item<'a>(pod: &'a Value, list: &str, name: &str) -> &'a Value {
+    json::items(pod, &["spec", list]).iter().find(|item| pod::name(item) == name).unwrap()
+}
+
+fn annotation<'a>(pod: &'a Value, key: &str) -> &'a str {
+    json::text(pod, &["metadata", "annotations", key])
+}
+
+fn golden_pod() -> Value {
+    json!({
+        "metadata": {"name": "p", "labels": {"app": "x", "c": "app"}},
+        "spec": {
+            "initContainers": [{"name": "i0"}],
+            "containers": [{
+                "name": "app",
+                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "POD", "value": "p"}],
+                "volumeMounts": [
+                    {"name": "data", "mountPath": "/data", "subPathExpr": "$(POD)/x"},
+                    {"name": "kube-api-access-abc", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+                ]
+            }],
+            "volumes": [{"name": "data", "emptyDir": {}}, {"name": "kube-api-access-abc", "projected": {}}]
+        }
+    })
+}
+
+fn golden_set() -> SidecarSet {
+    set(
+        "s1",
+        json!({
+            "volumes": [
+                {"name": "data", "hostPath": {"path": "/x"}}, {"name": "own", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}
+            ],
+            "imagePullSecrets": [{"name": "sec"}],
+            "initContainers": [
+                {"name": "z-init", "image": "z:1"},
+                {"name": "a-native", "image": "n:1", "restartPolicy": "Always", "podInjectPolicy": "BeforeAppContainer"}
+            ],
+            "containers": [
+                {
+                    "name": "cold", "image": "cold:1", "env": [{"name": "B", "value": "own"}],
+                    "shareVolumePolicy": {"type": "enabled"},
+                    "transferEnv": [
+                        {"sourceContainerName": "app", "envNames": ["B", "A"]},
+                        {
+                            "sourceContainerNameFrom": {"fieldRef": {"fieldPath": "metadata.labels['c']"}},
+                            "envName": "POD"
+                        }
+                    ],
+                    "volumeMounts": [{"name": "own", "mountPath": "/own"}, {"name": "data", "mountPath": "/d2"}]
+                },
+                {
+                    "name": "mesh", "image": "mesh:1", "podInjectPolicy": "AfterAppContainer",
+                    "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}
+                }
+            ]
+        }),
+    )
+}
+
+#[test]
+fn m29_golden_sample_of_appendix_a4() {
+    let Injected { pod, sidecars, warnings } = injected(&golden_pod(), &[golden_set()]);
+
+    assert_eq!(names(&pod, "initContainers"), ["a-native", "i0", "z-init"]);
+    assert_eq!(names(&pod, "containers"), ["cold", "app", "mesh-1", "mesh-2"]);
+    assert_eq!(names(&pod, "volumes"), ["data", "kube-api-access-abc", "own"]);
+    assert_eq!(item(&pod, "volumes", "data"), &json!({"name": "data", "emptyDir": {}}));
+    assert_eq!(names(&pod, "imagePullSecrets"), ["sec"]);
+
+    let cold = item(&pod, "containers", "cold");
+    assert_eq!(
+        cold["env"],
+        json!([
+            {"name": "B", "value": "own"}, {"name": "IS_INJECTED", "value": "true"},
+            {"name": "A", "value": "1"}, {"name": "POD", "value": "p"}
+        ])
+    );
+    assert_eq!(
+        cold["volumeMounts"],
+        json!([
+            {"name": "own", "mountPath": "/own"}, {"name": "data", "mountPath": "/d2"},
+            {"name": "data", "mountPath": "/data", "subPathExpr": "$(POD)/x"},
+            {"name": "kube-api-access-abc", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+        ])
+    );
+    for key in container::SIDECAR_FIELDS {
+        assert_eq!(cold.get(key), None, "{key}");
+    }
+
+    assert_eq!(item(&pod, "containers", "mesh-1")["image"], "mesh:1");
+    assert_eq!(item(&pod, "containers", "mesh-2")["image"], "empty:1");
+    assert_eq!(
+        item(&pod, "containers", "mesh-2")["env"],
+        json!([
+            {"name": "IS_INJECTED", "value": "true"},
+            {"name": "SIDECARSET_VERSION", "valueFrom": {"fieldRef": {
+                "fieldPath": "metadata.annotations['version.sidecarset.kruise.io/mesh-2']"}}},
+            {"name": "SIDECARSET_VERSION_ALT", "valueFrom": {"fieldRef": {
+                "fieldPath": "metadata.annotations['versionalt.sidecarset.kruise.io/mesh-2']"}}}
+        ])
+    );
+
+    let records: Value = serde_json::from_str(annotation(&pod, names::HASH)).unwrap();
+    assert_eq!(records["s1"]["sidecarList"], json!(["a-native", "cold", "mesh"]));
+    assert_eq!(records["s1"]["updateTimestamp"], "2026-01-02T03:04:05Z");
+    assert_eq!(annotation(&pod, names::INJECTED_LIST), "s1");
+    assert_eq!(annotation(&pod, names::WORKING_HOT_UPGRADE), r#"{"mesh":"mesh-1"}"#);
+    for (key, value) in [
+        ("version.sidecarset.kruise.io/mesh-1", "1"),
+        ("version.sidecarset.kruise.io/mesh-2", "0"),
+        ("versionalt.sidecarset.kruise.io/mesh-1", "0"),
+        ("versionalt.sidecarset.kruise.io/mesh-2", "1"),
+    ] {
+        assert_eq!(annotation(&pod, key), value, "{key}");
+    }
+
+    assert_eq!(sidecars["s1"], ["a-native", "z-init", "cold", "mesh-1", "mesh-2"]);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("volume \"data\" is already in the Pod"), "{warnings:?}");
+}
+
+#[test]
+fn admitting_an_injected_pod_again_changes_nothing() {
+    let once = injected(&golden_pod(), &[golden_set()]).pod;
+    assert_eq!(run(&once, &[golden_set()], LATER).unwrap().pod, once);
+}
+
+#[test]
+fn admitting_again_after_the_api_server_mounted_tokens_changes_nothing() {
+    let mut once = injected(&golden_pod(), &[golden_set()]).pod;
+    for list in ["initContainers", "containers"] {
+        for container in once["spec"][list].as_array_mut().unwrap() {
+            let mounts = json::list_mut(container.as_object_mut().unwrap(), "volumeMounts").unwrap();
+            if !mounts.iter().any(|mount| mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount") {
+                mounts.push(json!({
+                    "name": "kube-api-access-abc", "readOnly": true,
+                    "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"
+                }));
+            }
+        }
+    }
+    assert_eq!(run(&once, &[golden_set()], LATER).unwrap().pod, once);
+}
+
+#[test]
+fn a_sidecar_that_was_tampered_with_is_written_again() {
+    let once = injected(&golden_pod(), &[golden_set()]).pod;
+    let mut tampered = once.clone();
+    tampered["spec"]["containers"][0]["command"] = json!(["sleep", "infinity"]);
+    assert_eq!(run(&tampered, &[golden_set()], LATER).unwrap().pod, once);
+}
+
+#[test]
+fn pasted_annotations_do_not_switch_a_sidecar_off() {
+    let once = injected(&golden_pod(), &[golden_set()]).pod;
+    let mut pasted = golden_pod();
+    pasted["metadata"]["annotations"] = once["metadata"]["annotations"].clone();
+    assert_eq!(run(&pasted, &[golden_set()], LATER).unwrap().pod, once);
+}
+
+#[test]
+fn a_merge_patch_is_stable_when_admitted_again() {
+    let patch = |name: &str, text: &str| {
+        set(
+            name,
+            json!({
+                "containers": [{"name": name, "image": "i:1"}],
+                "patchPodMetadata": [{"patchPolicy": "MergePatchJson", "annotations": {"k": text, "broken": "{"}}]
+            }),
+        )
+    };
+    let sets = [patch("a", r#"{"z": null, "b": 1}"#)];
+    let once = injected(&golden_pod(), &sets).pod;
+    assert_eq!(annotation(&once, "k"), r#"{"z": null, "b": 1}"#);
+    assert_eq!(run(&once, &sets, LATER).unwrap().pod, once);
+}
+
+#[rstest]
+#[case::retain_absent("Retain", None, "new")]
+#[case::retain_present("Retain", Some("old"), "old")]
+#[case::default_policy_retains("", Some("old"), "old")]
+#[case::overwrite("Overwrite", Some("old"), "new")]
+fn m10_patch_policies(#[case] policy: &str, #[case] before: Option<&str>, #[case] after: &str) {
+    let patch = json!({"patchPolicy": policy, "annotations": {"k": "new"}});
+    let sets = [set("s", json!({"initContainers": [], "patchPodMetadata": [patch]}))];
+    let mut pod = golden_pod();
+    if let Some(before) = before {
+        pod["metadata"]["annotations"] = json!({"k": before});
+    }
+    let out = injected(&pod, &sets);
+    assert_eq!(annotation(&out.pod, "k"), after);
+    // M-12: annotations are patched where nothing is injected, and no record is written then.
+    assert_eq!(annotation(&out.pod, names::HASH), "");
+    assert!(out.sidecars.is_empty());
+}
+
+#[test]
+fn q4_a_sidecar_named_like_an_app_container_is_refused_naming_both() {
+    let sets = [set("s", json!({"containers": [{"name": "app", "image": "i:1"}]}))];
+    assert_eq!(
+        refusal(&golden_pod(), &sets),
+        "SidecarSet \"s\": spec.containers[0].name: sidecar \"app\" has the name of a container of the Pod; rename the \
+         Pod's \"app\" or the sidecar"
+    );
+}
+
+#[rstest]
+#[case::hot_upgrade_half(json!({"containers": [
+    {"name": "mesh", "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e"}}
+]}), "mesh-2", "containers")]
+#[case::init_like_container(json!({"initContainers": [{"name": "side"}]}), "side", "containers")]
+#[case::container_like_init(json!({"containers": [{"name": "side"}]}), "side", "initContainers")]
+#[case::init_like_init(json!({"initContainers": [{"name": "side"}]}), "side", "initContainers")]
+fn q4_every_name_counts(#[case] spec: Value, #[case] name: &str, #[case] list: &str) {
+    let mut pod = golden_pod();
+    pod["spec"][list].as_array_mut().unwrap().push(json!({"name": name}));
+    assert!(refusal(&pod, &[set("s", spec)]).contains(&format!("\"{name}\"")));
+}
+
+#[test]
+fn q4_two_sets_with_one_name_are_both_named() {
+    let sets = [
+        set("a", json!({"containers": [{"name": "log", "image": "i:1"}]})),
+        set("b", json!({"initContainers": [{"name": "log", "image": "i:1"}]})),
+    ];
+    let message = refusal(&golden_pod(), &sets);
+    assert!(message.contains("SidecarSet \"a\": spec.containers[0].name"), "{message}");
+    assert!(message.contains("SidecarSet \"b\": spec.initContainers[0].name"), "{message}");
+}
+
+#[test]
+fn refusals_name_every_set_that_fails_sorted() {
+    let broken = |name: &str| {
+        set(
+            name,
+            json!({"containers": [{
+                "name": name, "image": "i:1",
+                "resourcesPolicy": {
+                    "targetContainersMode": "sum", "targetContainersNameRegex": "^none$",
+                    "resourcesExpr": {"limits": {"cpu": "cpu"}}
+                }
+            }]}),
+        )
+    };
+    let message = refusal(&golden_pod(), &[broken("b"), broken("a")]);
+    let (a, b) = (message.find("SidecarSet \"a\"").unwrap(), message.find("SidecarSet \"b\"").unwrap());
+    assert!(a < b, "{message}");
+}
+
+#[test]
+fn m13_unreadable_records_are_refused() {
+    let mut pod = golden_pod();
+    pod["metadata"]["annotations"] = json!({(names::HASH): "x", (names::HASH_WITHOUT_IMAGE): "[]"});
+    let message = refusal(&pod, &[golden_set()]);
+    assert!(message.contains(names::HASH_WITHOUT_IMAGE) && message.contains("remove the annotation"), "{message}");
+}
+
+#[test]
+fn m23_containers_are_sorted_by_name_with_the_gate() {
+    let sets = [set("s", json!({"containers": [{"name": "b", "image": "i:1"}, {"name": "a", "image": "i:1"}]}))];
+    let sorted = run(&golden_pod(), &sets, Context { sort_by_name: true, ..NOW }).unwrap().pod;
+    assert_eq!(names(&sorted, "containers"), ["a", "b", "app"]);
+    assert_eq!(names(&injected(&golden_pod(), &sets).pod, "containers"), ["b", "a", "app"]);
+}
+
+#[test]
+fn m27_secrets_are_appended_once() {
+    let mut pod = golden_pod();
+    pod["spec"]["imagePullSecrets"] = json!([{"name": "x"}, {"name": "sec"}, {"name": "x"}]);
+    let sets = [set(
+        "s",
+        json!({
+            "containers": [{"name": "log", "image": "i:1"}], "imagePullSecrets": [{"name": "sec"}, {"name": "y"}]
+        }),
+    )];
+    assert_eq!(names(&injected(&pod, &sets).pod, "imagePullSecrets"), ["x", "sec", "y"]);
+}
+
+#[test]
+fn a_job_is_warned_about_plain_sidecars_only() {
+    let mut pod = golden_pod();
+    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j"}]);
+    let native = set("n", json!({"initContainers": [{"name": "log", "image": "i:1", "restartPolicy": "Always"}]}));
+    assert_eq!(injected(&pod, &[native]).warnings, Vec::<String>::new());
+    let plain = set("p", json!({"containers": [{"name": "log", "image": "i:1"}]}));
+    let warnings = injected(&pod, &[plain]).warnings;
+    assert!(warnings.len() == 1 && warnings[0].contains("keep the Job from finishing"), "{warnings:?}");
+}
+
+#[test]
+fn unknown_fields_are_carried_into_the_pod() {
+    let sets = [set("s", json!({"containers": [{"name": "log", "image": "i:1", "newer": {"x": [1, null]}}]}))];
+    let pod = injected(&golden_pod(), &sets).pod;
+    assert_eq!(item(&pod, "containers", "log")["newer"], json!({"x": [1, null]}));
+}

@@ -1,0 +1,140 @@
+//! Which `SidecarSet`s a Pod gets, and in which revision (section 4, 5.1).
+
+pub mod compiled;
+pub mod draw;
+pub mod revision;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use self::compiled::{CompiledSet, Namespaces};
+use crate::controller_revision::ControllerRevision;
+use crate::field::FieldPath;
+use crate::json::{self, Object};
+use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::outcome::{Code, Reason};
+use crate::pod::Pod;
+use crate::sidecar_set::SidecarSet;
+
+/// A Pod that looks for its `SidecarSet`s.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The Pod.
+    pub pod: Pod<'a>,
+    /// Its namespace: its own, else the request's, else `default` (P-3).
+    pub namespace: &'a str,
+    /// The request's uid, from which Partial revisions are drawn (M-4).
+    pub uid: &'a str,
+}
+
+/// What selection may ask.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// The ControllerRevisions of the settings.
+    pub revisions: &'a [ControllerRevision],
+    /// Where others are looked up.
+    pub system_namespace: &'a str,
+    /// The cluster.
+    pub lookup: &'a dyn Lookup,
+}
+
+/// The `SidecarSet`s in effect, in the order of injection: those bound to the namespace by name, then the
+/// cluster-wide ones, each group by name. Bases with a matching canary are left out (P-8).
+///
+/// # Errors
+/// All reasons why it cannot be said: selectors that cannot be parsed, a Namespace or a revision that cannot be read.
+pub fn select(
+    sets: &[CompiledSet<'_>],
+    query: Query<'_>,
+    sources: Sources<'_>,
+) -> Result<Vec<SidecarSet>, Vec<Reason>> {
+    let mut reasons = Vec::new();
+    let mut matched: Vec<&CompiledSet<'_>> =
+        sets.iter().filter(|set| is_match(set, query, sources.lookup, &mut reasons)).collect();
+    matched.sort_by_key(|set| (!set.is_bound_to(query.namespace), set.name));
+
+    let mut bases = BTreeSet::new();
+    let mut suitable = Vec::with_capacity(matched.len());
+    for set in matched {
+        bases.extend(set.canary_of);
+        match revision::suitable(set.open(), query, sources) {
+            Ok(set) => suitable.push(set),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    suitable.retain(|set| !bases.contains(set.name()));
+    if reasons.is_empty() { Ok(suitable) } else { Err(reasons) }
+}
+
+/// P-4 to P-6. Labels come first: they cost nothing, a Namespace may cost a look-up.
+fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup, reasons: &mut Vec<Reason>) -> bool {
+    if set.paused || !set.is_candidate(query.namespace) {
+        return false;
+    }
+    if set.selector.as_ref().is_ok_and(|selector| !selector.selects(query.pod.labels())) {
+        return false;
+    }
+    match is_in_namespace(set, query.namespace, lookup) {
+        Ok(true) => {}
+        Ok(false) => return false,
+        Err(failure) => {
+            reasons.push(unreadable_namespace(set.name, query.namespace, failure));
+            return false;
+        }
+    }
+    match &set.selector {
+        Ok(_) => true,
+        Err(errors) => {
+            let spec = FieldPath::new("spec.selector");
+            reasons.extend(errors.iter().cloned().map(|error| error.below(&spec)).map(|error| Reason {
+                sidecar_set: Some(set.name.to_owned()),
+                problem: format!("{}: {}", error.cause.as_str(), error.detail),
+                field: error.path,
+                remedy: "correct the selector".to_owned(),
+                code: Code::Forbidden,
+            }));
+            false
+        }
+    }
+}
+
+fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
+    match &set.namespaces {
+        Namespaces::All => Ok(true),
+        Namespaces::None => Ok(false),
+        Namespaces::Matching(selector) => match namespace_labels(namespace, lookup)? {
+            None => Ok(false),
+            Some(labels) => Ok(selector.matches_labels(Some(&labels))),
+        },
+    }
+}
+
+/// The labels of a Namespace; `None` where it does not exist.
+fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
+    match lookup.get(&object) {
+        Answer::NotFound => Ok(None),
+        Answer::Failed(failure) => Err(failure),
+        // An answer that is not that Namespace says nothing about its labels.
+        Answer::Found(found) if json::text(&found, &["metadata", "name"]) != namespace => Err(Failure::Unavailable),
+        Answer::Found(found) => match json::at(&found, &["metadata", "labels"]) {
+            None | Some(Value::Null) => Ok(Some(Object::new())),
+            Some(Value::Object(labels)) => Ok(Some(labels.clone())),
+            Some(_) => Err(Failure::Unavailable),
+        },
+    }
+}
+
+fn unreadable_namespace(set: &str, namespace: &str, failure: Failure) -> Reason {
+    Reason {
+        sidecar_set: Some(set.to_owned()),
+        field: FieldPath::new("spec.namespaceSelector"),
+        problem: format!("Namespace \"{namespace}\" could not be read: {failure}"),
+        remedy: failure.remedy("v1", "Namespace"),
+        code: Code::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests;

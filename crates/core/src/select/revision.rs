@@ -1,0 +1,140 @@
+//! Which revision of a matching `SidecarSet` a new Pod gets (section 5.1).
+
+use serde_json::{Value, json};
+
+use super::draw::draw;
+use super::{Query, Sources};
+use crate::controller_revision::ControllerRevision;
+use crate::field::FieldPath;
+use crate::hash;
+use crate::inject::clash;
+use crate::inject::container::{List, names_in_pod};
+use crate::inject::records::Records;
+use crate::json;
+use crate::names;
+use crate::outcome::{Code, Reason};
+use crate::pod::{self, Pod};
+use crate::revision::{self, Selection};
+use crate::selector::Selector;
+use crate::sidecar_set::SidecarSet;
+
+/// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5).
+///
+/// # Errors
+/// A revision that cannot be found or read, a Partial policy whose selector or partition cannot be understood.
+pub fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) -> Result<SidecarSet, Reason> {
+    let Some(selection) = Selection::of(&set) else { return Ok(set) };
+    let revision_path = FieldPath::new("spec.injectionStrategy.revision");
+    let found = revision::find(&set, selection, sources.revisions, sources.system_namespace, sources.lookup);
+    let found = found.map_err(|error| Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field: revision_path.child(selection.field()),
+        problem: error.to_string(),
+        remedy: String::new(),
+        // The Pod is not at fault: whatever is wrong with the SidecarSet is a refusal by policy here.
+        code: if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden },
+    })?;
+    let history = history(&set, &found)?;
+    if json::flag(set.as_value(), &["spec", "updateStrategy", "paused"]) {
+        return Ok(history);
+    }
+    match set.spec(&["injectionStrategy", "revision", "policy"]).and_then(Value::as_str) {
+        Some("Partial") => partial(set, history, query),
+        _ => Ok(history),
+    }
+}
+
+/// M-4: the Pods that `updateStrategy` does not reach get the stored revision, others the latest; a partition in
+/// percent says how many of those get the stored one after all.
+fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<SidecarSet, Reason> {
+    let strategy = FieldPath::new("spec.updateStrategy");
+    let reason = |field: &str, problem: String, remedy: &str| Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field: strategy.child(field),
+        problem,
+        remedy: remedy.to_owned(),
+        code: Code::Forbidden,
+    };
+    if let Some(selector) = set.spec(&["updateStrategy", "selector"]) {
+        let selector = Selector::parse(selector).map_err(|errors| {
+            let details: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            reason("selector", details.join(", "), "correct the selector")
+        })?;
+        if !selector.matches_labels(query.pod.labels()) {
+            return Ok(history);
+        }
+    }
+    let share = match set.spec(&["updateStrategy", "partition"]).and_then(Value::as_str) {
+        None => return Ok(set),
+        Some(text) => percentage(text).ok_or_else(|| {
+            reason("partition", format!("\"{text}\" is not a percentage"), "write a number and %, such as \"50%\"")
+        })?,
+    };
+    if let Some(standing) = standing([&history, &set], query.pod) {
+        return Ok(standing.clone());
+    }
+    // A draw is below 1, so 100% always takes the stored revision, and 0% never does.
+    Ok(if draw(query.uid, set.name()) < share { history } else { set })
+}
+
+/// `<number>%` as a fraction.
+fn percentage(text: &str) -> Option<f64> {
+    let number: f64 = text.strip_suffix('%')?.parse().ok()?;
+    Some(number / 100.0)
+}
+
+/// The candidate that the Pod says it was injected with, where its containers are there: the API server gives every
+/// call of a webhook a new uid, and a second draw must not change a Pod that was admitted a moment ago.
+fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Option<&'a SidecarSet> {
+    let records = Records::read(pod.annotations(), names::HASH).ok()?;
+    candidates.into_iter().find(|set| {
+        let revision = json::text(set.as_value(), &["status", "latestRevision"]);
+        let recorded =
+            records.get(set.name()).is_some_and(|record| record.hash == set.hash() && record.revision == revision);
+        recorded
+            && clash::sidecars(set).all(|(list, _, sidecar)| {
+                let containers = match list {
+                    List::Init => pod.init_containers(),
+                    List::Containers => pod.containers(),
+                };
+                names_in_pod(sidecar, list).iter().all(|name| containers.iter().any(|there| pod::name(there) == name))
+            })
+    })
+}
+
+/// The `SidecarSet` with the contents of a stored revision: current metadata, the revision's containers, volumes,
+/// secrets and patches, its hashes and its name as the latest revision (M-6).
+fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet, Reason> {
+    let spec = revision.spec().map_err(|errors| {
+        let details: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Reason {
+            sidecar_set: Some(set.name().to_owned()),
+            field: FieldPath::new("spec.injectionStrategy.revision"),
+            problem: format!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), details.join(", ")),
+            remedy: "name another revision".to_owned(),
+            code: Code::Forbidden,
+        }
+    })?;
+    let mut hashes = None;
+    let mut hash_of = |key: &str, computed: fn(&hash::Hashes) -> &str| match revision.annotation(key) {
+        "" => computed(hashes.get_or_insert_with(|| hash::hashes(&spec))).to_owned(),
+        stored => stored.to_owned(),
+    };
+    let with_image = hash_of(names::HASH, |hashes| &hashes.hash);
+    let without_image = hash_of(names::HASH_WITHOUT_IMAGE, |hashes| &hashes.without_image);
+
+    let mut object = set.as_value().clone();
+    if let Some(object) = object.as_object_mut() {
+        object.insert("spec".to_owned(), spec);
+        if let Some(status) = json::object_mut(object, "status") {
+            status.insert("latestRevision".to_owned(), json!(revision.name()));
+        }
+        if let Some(annotations) =
+            json::object_mut(object, "metadata").and_then(|metadata| json::object_mut(metadata, "annotations"))
+        {
+            annotations.insert(names::HASH.to_owned(), json!(with_image));
+            annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), json!(without_image));
+        }
+    }
+    Ok(SidecarSet::from_decoded(object))
+}

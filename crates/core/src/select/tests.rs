@@ -1,0 +1,234 @@
+//! Selection as a whole.
+
+use std::cell::RefCell;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::names;
+use crate::outcome::Refusal;
+
+/// A cluster of Namespaces that counts what it is asked.
+#[derive(Default)]
+struct Namespaces {
+    answers: Vec<(&'static str, Answer)>,
+    asked: RefCell<Vec<String>>,
+}
+
+impl Lookup for Namespaces {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        self.asked.borrow_mut().push(format!("{} {}", object.kind, object.name));
+        let known = self.answers.iter().find(|(name, _)| *name == object.name && object.kind == "Namespace");
+        known.map_or(Answer::NotFound, |(_, answer)| answer.clone())
+    }
+}
+
+fn cluster() -> Namespaces {
+    let labelled = |name: &str| {
+        Answer::Found(json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, "env": name}}}))
+    };
+    Namespaces { answers: vec![("prod", labelled("prod")), ("dev", labelled("dev"))], ..Namespaces::default() }
+}
+
+fn set(name: &str, edit: Value) -> SidecarSet {
+    let mut spec = json!({"selector": {"matchLabels": {"app": "x"}}, "containers": [{"name": name, "image": "i:1"}]});
+    let mut metadata = json!({"name": name});
+    for (key, value) in edit.as_object().unwrap() {
+        if key == "annotations" || key == "uid" { metadata[key] = value.clone() } else { spec[key] = value.clone() }
+    }
+    SidecarSet::from_decoded(json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": metadata, "spec": spec
+    }))
+}
+
+fn selected_from(
+    cluster: &dyn Lookup,
+    namespace: &str,
+    pod: &Value,
+    sets: &[SidecarSet],
+    revisions: &[ControllerRevision],
+    uid: &str,
+) -> Result<Vec<SidecarSet>, String> {
+    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
+    let query = Query { pod: Pod::decode(pod).unwrap(), namespace, uid };
+    let sources = Sources { revisions, system_namespace: "kruise-system", lookup: cluster };
+    select(&compiled, query, sources).map_err(|reasons| Refusal::of(reasons).unwrap().message())
+}
+
+fn pod() -> Value {
+    json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "main"}]}})
+}
+
+fn selected(namespace: &str, sets: &[SidecarSet]) -> Vec<String> {
+    let sets = selected_from(&cluster(), namespace, &pod(), sets, &[], "u").unwrap();
+    sets.iter().map(|set| set.name().to_owned()).collect()
+}
+
+#[rstest]
+#[case::labels(json!({}), true)]
+#[case::other_labels(json!({"selector": {"matchLabels": {"app": "y"}}}), false)]
+#[case::empty_selector(json!({"selector": {}}), false)]
+#[case::no_selector(json!({"selector": null}), false)]
+#[case::paused(json!({"injectionStrategy": {"paused": true}}), false)]
+#[case::namespace_by_name(json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prod"}}}), true)]
+#[case::another_namespace_by_name(
+    json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}}), false
+)]
+#[case::namespace_in_list(json!({"namespaceSelector": {"matchExpressions": [
+    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["dev", "prod"]}
+]}}), true)]
+#[case::namespace_by_label(json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}), true)]
+#[case::namespace_by_other_label(json!({"namespaceSelector": {"matchLabels": {"env": "dev"}}}), false)]
+#[case::invalid_namespace_selector(
+    json!({"namespaceSelector": {"matchExpressions": [{"key": "env", "operator": "Like"}]}}), false
+)]
+fn p6_matching(#[case] edit: Value, #[case] matches: bool) {
+    let mut set = set("s", edit);
+    if let Some(spec) = set.as_value_mut()["spec"].as_object_mut() {
+        spec.retain(|_, value| !value.is_null());
+    }
+    assert_eq!(selected("prod", &[set]).len(), usize::from(matches));
+}
+
+#[test]
+fn p5_bound_sets_come_first_then_cluster_wide_ones_each_by_name() {
+    let bound =
+        |name| set(name, json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prod"}}}));
+    let sets = [set("b", json!({})), bound("z"), set("a", json!({})), bound("y")];
+    assert_eq!(selected("prod", &sets), ["y", "z", "a", "b"]);
+    assert_eq!(selected("dev", &sets), ["a", "b"]);
+}
+
+#[test]
+fn p8_a_matching_canary_takes_its_base_out() {
+    let canary = |edit: Value| {
+        let mut spec = edit;
+        spec["annotations"] =
+            json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "base"});
+        set("canary", spec)
+    };
+    assert_eq!(selected("prod", &[set("base", json!({})), canary(json!({}))]), ["canary"]);
+    let paused = canary(json!({"injectionStrategy": {"paused": true}}));
+    assert_eq!(selected("prod", &[set("base", json!({})), paused]), ["base"]);
+}
+
+#[test]
+fn p6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused() {
+    let sets = [set("s", json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}))];
+    assert_eq!(selected("gone", &sets), Vec::<String>::new());
+    for (answer, says) in [
+        (Answer::Failed(Failure::Forbidden), "contextAwareResources must list v1 Namespace"),
+        (Answer::Failed(Failure::Timeout), "try again"),
+        (Answer::Found(json!("damaged")), "try again"),
+        (Answer::Found(json!({"metadata": {"name": "prod", "labels": []}})), "try again"),
+    ] {
+        let cluster = Namespaces { answers: vec![("prod", answer)], ..Namespaces::default() };
+        let message = selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap_err();
+        assert!(message.contains("SidecarSet \"s\": spec.namespaceSelector") && message.contains(says), "{message}");
+    }
+}
+
+#[test]
+fn namespaces_are_looked_up_only_for_sets_whose_labels_match() {
+    let cluster = cluster();
+    let elsewhere = json!({
+        "selector": {"matchLabels": {"app": "y"}}, "namespaceSelector": {"matchLabels": {"env": "prod"}}
+    });
+    let sets = [set("s", elsewhere), set("t", json!({}))];
+    assert_eq!(selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap().len(), 1);
+    assert_eq!(*cluster.asked.borrow(), Vec::<String>::new());
+}
+
+#[test]
+fn an_invalid_selector_is_refused_where_its_namespace_matches() {
+    let invalid = json!({"matchExpressions": [{"key": "app", "operator": "Like"}]});
+    let message =
+        selected_from(&cluster(), "prod", &pod(), &[set("s", json!({"selector": invalid}))], &[], "u").unwrap_err();
+    assert!(message.starts_with("SidecarSet \"s\": spec.selector.matchExpressions[0].operator"), "{message}");
+    let elsewhere = json!({"selector": invalid, "namespaceSelector": {"matchLabels": {"env": "dev"}}});
+    assert_eq!(selected("prod", &[set("s", elsewhere)]), Vec::<String>::new());
+}
+
+/// A revision of set `s` that holds container `old`.
+fn stored() -> ControllerRevision {
+    ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "s-1", "labels": {"kruise.io/sidecarset-name": "s"}},
+        "data": {"spec": {"$patch": "replace", "containers": [{"name": "old", "image": "i:0"}], "volumes": null}}
+    }))
+    .unwrap()
+}
+
+fn revised(strategy: &Value, pod: &Value, uid: &str) -> Result<String, String> {
+    let set = set(
+        "s",
+        json!({
+            "injectionStrategy": {"revision": {"revisionName": "s-1", "policy": "Partial"}}, "updateStrategy": strategy
+        }),
+    );
+    let sets = selected_from(&cluster(), "prod", pod, &[set], &[stored()], uid)?;
+    Ok(json::text(&sets[0].containers()[0], &["name"]).to_owned())
+}
+
+#[rstest]
+#[case::m3_paused(json!({"paused": true}), Ok("old"))]
+#[case::m4_no_partition(json!({}), Ok("s"))]
+#[case::m4_number(json!({"partition": 5}), Ok("s"))]
+#[case::m4_nothing_in_percent(json!({"partition": "0%"}), Ok("s"))]
+#[case::m4_everything_in_percent(json!({"partition": "100%"}), Ok("old"))]
+#[case::m4_not_selected(json!({"selector": {"matchLabels": {"app": "y"}}, "partition": "0%"}), Ok("old"))]
+#[case::m4_selected(json!({"selector": {"matchLabels": {"app": "x"}}, "partition": "0%"}), Ok("s"))]
+#[case::m4_no_percentage(json!({"partition": "5"}), Err("spec.updateStrategy.partition"))]
+#[case::m4_invalid_selector(
+    json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}), Err("spec.updateStrategy.selector")
+)]
+fn partial_revisions(#[case] strategy: Value, #[case] expected: Result<&str, &str>) {
+    match (revised(&strategy, &pod(), "u"), expected) {
+        (Ok(name), Ok(expected)) => assert_eq!(name, expected),
+        (Err(message), Err(expected)) => assert!(message.contains(expected), "{message}"),
+        (outcome, _) => panic!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() {
+    let half = json!({"partition": "50%"});
+    let drawn = |pod: &Value, uid: &str| revised(&half, pod, uid).unwrap();
+    let uid_of = |name: &str| (0..100).map(|n| n.to_string()).find(|uid| drawn(&pod(), uid) == name).unwrap();
+    let (uid_old, uid_new) = (uid_of("old"), uid_of("s"));
+
+    let set = set("s", json!({"injectionStrategy": {"revision": {"revisionName": "s-1"}}}));
+    let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap();
+    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false };
+    let injected = crate::inject::inject(Pod::decode(&pod()).unwrap(), &old, context).unwrap().pod;
+    assert_eq!(drawn(&injected, &uid_new), "old");
+
+    let mut annotations_only = pod();
+    annotations_only["metadata"]["annotations"] = injected["metadata"]["annotations"].clone();
+    assert_eq!(drawn(&annotations_only, &uid_new), "s");
+    assert_eq!(drawn(&annotations_only, &uid_old), "old");
+}
+
+#[test]
+fn m6_history_keeps_metadata_and_takes_spec_hashes_and_revision() {
+    let set = set(
+        "s",
+        json!({
+            "annotations": {"team": "a", (names::HASH): "current"}, "volumes": [{"name": "v"}],
+            "injectionStrategy": {"revision": {"revisionName": "s-1"}}
+        }),
+    );
+    let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap().remove(0);
+    assert_eq!(old.annotation("team"), "a");
+    assert_eq!(old.hash(), crate::hash::hashes(old.spec(&[]).unwrap()).hash);
+    assert_eq!(json::text(old.as_value(), &["status", "latestRevision"]), "s-1");
+    assert_eq!((old.volumes().len(), json::text(&old.containers()[0], &["name"])), (0, "old"));
+}
+
+#[test]
+fn m2_a_revision_that_is_not_there_is_refused() {
+    let set = set("s", json!({"injectionStrategy": {"revision": {"revisionName": "s-9"}}}));
+    let message = selected_from(&cluster(), "prod", &pod(), &[set], &[], "u").unwrap_err();
+    assert!(message.contains("spec.injectionStrategy.revision.revisionName") && message.contains("s-9"), "{message}");
+}
