@@ -1,1 +1,54 @@
-//! The policy.
+//! Pillion as a Kubewarden policy: the waPC shell around `pillion-core`.
+//!
+//! It turns bytes into values, asks the core, and turns the outcome into bytes. Whatever comes in, an answer goes
+//! out: a guest error or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
+
+mod host;
+mod payload;
+mod response;
+
+use std::time::SystemTime;
+
+use pillion_core::admission;
+use pillion_core::outcome::{Outcome, Refusal, Verdict};
+use pillion_core::request::{Request, Target};
+use pillion_core::time::Timestamp;
+use wapc_guest::{CallResult, register_function};
+
+/// Called by the host once per instance: names the functions of the policy.
+// The attribute is what waPC asks for; nothing in the body is unsafe.
+#[allow(unsafe_code)]
+#[unsafe(no_mangle)]
+pub extern "C" fn wapc_init() {
+    register_function("validate", validate);
+    register_function("validate_settings", validate_settings);
+    register_function("protocol_version", protocol_version);
+}
+
+fn protocol_version(_: &[u8]) -> CallResult {
+    Ok(br#""v1""#.to_vec())
+}
+
+fn validate(payload: &[u8]) -> CallResult {
+    Ok(response::validation(decide(payload).unwrap_or_else(Outcome::from)))
+}
+
+fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
+    let (request, settings) = payload::split(payload)?;
+    let request = Request::decode(request)?;
+    if request.target() == Target::Other {
+        return Ok(Verdict::Unchanged.into());
+    }
+    let settings = payload::settings(settings)?;
+    Ok(admission::admit(request, &settings, &host::HostLookup, now()))
+}
+
+fn validate_settings(payload: &[u8]) -> CallResult {
+    Ok(response::settings(&payload::settings_errors(payload)))
+}
+
+/// The host's clock. A clock before 1970 counts as 1970: it only ever becomes the text of an annotation.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,316 @@
+//! The request that an admission is about.
+//!
+//! The SDK's own type takes every absent field for its default and loses the resource; here a request without
+//! `uid`, `operation` or `kind` is an error, not a request about something else.
+
+use serde_json::Value;
+
+use crate::json;
+use crate::outcome::{Code, Reason, Refusal};
+use crate::field::{Cause, FieldError, FieldPath};
+
+/// What is done to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// It is made.
+    Create,
+    /// It is changed.
+    Update,
+    /// It is taken away.
+    Delete,
+    /// A stream to it is opened (`exec`, `attach`, `proxy`, ...).
+    Connect,
+}
+
+impl Operation {
+    /// The names that the API server uses.
+    const NAMES: [&'static str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+
+    /// The operation of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        match name {
+            "CREATE" => Some(Self::Create),
+            "UPDATE" => Some(Self::Update),
+            "DELETE" => Some(Self::Delete),
+            "CONNECT" => Some(Self::Connect),
+            _ => None,
+        }
+    }
+}
+
+/// Group, version and kind of the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupVersionKind {
+    /// `""` for the core group.
+    pub group: String,
+    /// `v1`, `v1beta1`, ...
+    pub version: String,
+    /// `Pod`, `SidecarSet`, ...
+    pub kind: String,
+}
+
+/// What a request is, as far as this policy has rules for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A Pod is made.
+    PodCreate,
+    /// A `SidecarSet` is made or changed, in whatever version.
+    SidecarSetWrite,
+    /// Nothing that a rule speaks of: it is accepted as it is.
+    Other,
+}
+
+/// An AdmissionRequest (`admission.k8s.io/v1`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Another one for every call of a webhook.
+    pub uid: String,
+    /// The kind of the object as it was sent to the webhook.
+    pub kind: GroupVersionKind,
+    /// What is done.
+    pub operation: Operation,
+    /// `status`, `ephemeralcontainers`, ...; empty for the object itself.
+    pub sub_resource: String,
+    /// The object's name; empty where the server generates it.
+    pub name: String,
+    /// The object's namespace; empty for what has none.
+    pub namespace: String,
+    /// Whether nothing will be stored.
+    pub dry_run: bool,
+    /// The object; null on DELETE.
+    pub object: Value,
+    /// The stored object; null on CREATE.
+    pub old_object: Value,
+    /// Who asks, as it was sent.
+    pub user_info: Value,
+}
+
+impl Request {
+    /// Reads the `request` of an AdmissionReview. JSON null counts as absent.
+    ///
+    /// # Errors
+    /// Code 400 with every field that is missing or of another type than it should be.
+    pub fn decode(mut request: Value) -> Result<Self, Refusal> {
+        let mut errors = Vec::new();
+        let request = Self::read(&mut request, &mut errors);
+        match Refusal::of(errors.into_iter().map(undecodable)) {
+            Some(refusal) => Err(refusal),
+            None => Ok(request),
+        }
+    }
+
+    fn read(request: &mut Value, errors: &mut Vec<FieldError>) -> Self {
+        let root = FieldPath::new("request");
+        if !request.is_object() {
+            errors.push(wrong_type(&root, request, "an object"));
+        }
+        let kind_path = root.child("kind");
+        let kind = json::at(request, &["kind"]).cloned().unwrap_or_default();
+        if kind.is_null() {
+            errors.push(FieldError::required(&kind_path, "an AdmissionRequest names the kind of its object"));
+        } else if !kind.is_object() {
+            errors.push(wrong_type(&kind_path, &kind, "an object"));
+        }
+        let kind = GroupVersionKind {
+            group: text(&kind, "group", &kind_path, Need::Optional, errors),
+            version: text(&kind, "version", &kind_path, Need::Optional, errors),
+            // One error is enough where `kind` itself is missing or no object.
+            kind: text(&kind, "kind", &kind_path, if kind.is_object() { Need::Required } else { Need::Optional }, errors),
+        };
+        let operation = text(request, "operation", &root, Need::Required, errors);
+        let operation = Operation::of(&operation).unwrap_or_else(|| {
+            if !operation.is_empty() {
+                let path = root.child("operation");
+                errors.push(FieldError::not_supported(&path, &operation, &Operation::NAMES));
+            }
+            Operation::Connect
+        });
+        let dry_run = match json::at(request, &["dryRun"]) {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(dry_run)) => *dry_run,
+            Some(other) => {
+                errors.push(wrong_type(&root.child("dryRun"), other, "true or false"));
+                false
+            }
+        };
+        Self {
+            uid: text(request, "uid", &root, Need::Required, errors),
+            kind,
+            operation,
+            sub_resource: text(request, "subResource", &root, Need::Optional, errors),
+            name: text(request, "name", &root, Need::Optional, errors),
+            namespace: text(request, "namespace", &root, Need::Optional, errors),
+            dry_run,
+            object: take(request, "object"),
+            old_object: take(request, "oldObject"),
+            user_info: take(request, "userInfo"),
+        }
+    }
+
+    /// Which rules speak of this request. Settings are not needed to tell, and not read for [`Target::Other`].
+    pub fn target(&self) -> Target {
+        if !self.sub_resource.is_empty() {
+            return Target::Other;
+        }
+        match (self.kind.group.as_str(), self.kind.kind.as_str(), self.operation) {
+            ("", "Pod", Operation::Create) if self.kind.version == "v1" => Target::PodCreate,
+            ("apps.kruise.io", "SidecarSet", Operation::Create | Operation::Update) => Target::SidecarSetWrite,
+            _ => Target::Other,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Required,
+    Optional,
+}
+
+fn text(value: &Value, key: &str, parent: &FieldPath, need: Need, errors: &mut Vec<FieldError>) -> String {
+    match json::at(value, &[key]) {
+        Some(Value::String(text)) if !text.is_empty() || need == Need::Optional => text.clone(),
+        None | Some(Value::Null | Value::String(_)) => {
+            if need == Need::Required {
+                errors.push(FieldError::required(&parent.child(key), "every AdmissionRequest has one"));
+            }
+            String::new()
+        }
+        Some(other) => {
+            errors.push(wrong_type(&parent.child(key), other, "a string"));
+            String::new()
+        }
+    }
+}
+
+fn take(request: &mut Value, key: &str) -> Value {
+    request.as_object_mut().and_then(|object| object.get_mut(key)).map(Value::take).unwrap_or_default()
+}
+
+fn wrong_type(path: &FieldPath, found: &Value, wanted: &str) -> FieldError {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    FieldError::new(path, Cause::Type, format!("must be {wanted}, not {found}"))
+}
+
+fn undecodable(error: FieldError) -> Reason {
+    Reason {
+        sidecar_set: None,
+        problem: FieldError { path: FieldPath::default(), ..error.clone() }.to_string(),
+        field: error.path,
+        remedy: String::new(),
+        code: Code::Undecodable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn request() -> Value {
+        json!({
+            "uid": "u", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "namespace": "n", "name": "p", "object": {"a": 1}, "userInfo": {"username": "x"}, "dryRun": true,
+            "options": {"kind": "CreateOptions"}
+        })
+    }
+
+    fn with(edit: impl FnOnce(&mut Value)) -> Value {
+        let mut request = request();
+        edit(&mut request);
+        request
+    }
+
+    #[test]
+    fn a_request_is_read_whole() {
+        let read = Request::decode(request()).unwrap();
+        assert_eq!((read.uid.as_str(), read.namespace.as_str(), read.name.as_str()), ("u", "n", "p"));
+        assert_eq!(read.object, json!({"a": 1}));
+        assert_eq!(read.old_object, Value::Null);
+        assert_eq!(read.user_info, json!({"username": "x"}));
+        assert!(read.dry_run);
+    }
+
+    #[rstest]
+    #[case::pod_create("", "v1", "Pod", "CREATE", "", Target::PodCreate)]
+    #[case::pod_update("", "v1", "Pod", "UPDATE", "", Target::Other)]
+    #[case::pod_delete("", "v1", "Pod", "DELETE", "", Target::Other)]
+    #[case::pod_status("", "v1", "Pod", "UPDATE", "status", Target::Other)]
+    #[case::pod_binding("", "v1", "Pod", "CREATE", "binding", Target::Other)]
+    #[case::exec("", "v1", "PodExecOptions", "CONNECT", "exec", Target::Other)]
+    #[case::another_groups_pod("example.com", "v1", "Pod", "CREATE", "", Target::Other)]
+    #[case::set_create("apps.kruise.io", "v1beta1", "SidecarSet", "CREATE", "", Target::SidecarSetWrite)]
+    #[case::set_update("apps.kruise.io", "v1alpha1", "SidecarSet", "UPDATE", "", Target::SidecarSetWrite)]
+    #[case::set_of_a_future_version("apps.kruise.io", "v9", "SidecarSet", "CREATE", "", Target::SidecarSetWrite)]
+    #[case::set_status("apps.kruise.io", "v1beta1", "SidecarSet", "UPDATE", "status", Target::Other)]
+    #[case::set_delete("apps.kruise.io", "v1beta1", "SidecarSet", "DELETE", "", Target::Other)]
+    #[case::another_groups_set("example.com", "v1beta1", "SidecarSet", "CREATE", "", Target::Other)]
+    #[case::deployment("apps", "v1", "Deployment", "CREATE", "", Target::Other)]
+    fn d1_p2_the_target_is_told_by_group_kind_operation_and_subresource(
+        #[case] group: &str,
+        #[case] version: &str,
+        #[case] kind: &str,
+        #[case] operation: &str,
+        #[case] sub_resource: &str,
+        #[case] target: Target,
+    ) {
+        let request = json!({
+            "uid": "u", "operation": operation, "subResource": sub_resource,
+            "kind": {"group": group, "version": version, "kind": kind}
+        });
+        assert_eq!(Request::decode(request).unwrap().target(), target);
+    }
+
+    #[rstest]
+    #[case::null(Value::Null, &["request", "request.kind", "request.operation", "request.uid"])]
+    #[case::empty(json!({}), &["request.kind", "request.operation", "request.uid"])]
+    #[case::a_list(json!([]), &["request", "request.kind", "request.operation", "request.uid"])]
+    #[case::no_uid(with(|r| r["uid"] = json!("")), &["request.uid"])]
+    #[case::uid_number(with(|r| r["uid"] = json!(1)), &["request.uid"])]
+    #[case::kind_text(with(|r| r["kind"] = json!("Pod")), &["request.kind"])]
+    #[case::kind_without_kind(with(|r| r["kind"] = json!({"group": 3})), &["request.kind.group", "request.kind.kind"])]
+    #[case::operation_unknown(with(|r| r["operation"] = json!("create")), &["request.operation"])]
+    #[case::operation_number(with(|r| r["operation"] = json!(1)), &["request.operation"])]
+    #[case::dry_run_text(with(|r| r["dryRun"] = json!("yes")), &["request.dryRun"])]
+    #[case::namespace_list(with(|r| r["namespace"] = json!([])), &["request.namespace"])]
+    fn damaged_requests_are_refused_with_every_field(#[case] request: Value, #[case] fields: &[&str]) {
+        let refusal = Request::decode(request).unwrap_err();
+        assert_eq!(refusal.code(), Code::Undecodable);
+        let mut found: Vec<String> = refusal.reasons().map(|reason| reason.field.to_string()).collect();
+        found.dedup();
+        assert_eq!(found, fields, "{}", refusal.message());
+    }
+
+    #[test]
+    fn messages_say_what_was_found() {
+        let refusal = Request::decode(with(|request| {
+            request["uid"] = Value::Null;
+            request["operation"] = json!("PATCH");
+            request["kind"]["kind"] = json!(7);
+        }))
+        .unwrap_err();
+        assert_eq!(
+            refusal.message(),
+            "request.kind.kind: Invalid value: must be a string, not a number; \
+             request.operation: Unsupported value: \"PATCH\": supported values: \"CREATE\", \"UPDATE\", \"DELETE\", \
+             \"CONNECT\"; request.uid: Required value: every AdmissionRequest has one"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_in_any_field_is_read_or_refused(key in "uid|kind|operation|name|namespace|subResource|dryRun", text in "\\PC{0,12}") {
+            let decoded = Request::decode(with(|request| request[&key] = json!(text)));
+            prop_assert!(decoded.is_ok() || decoded.is_err_and(|refusal| refusal.code() == Code::Undecodable));
+        }
+    }
+}

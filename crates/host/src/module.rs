@@ -1,0 +1,136 @@
+//! A compiled policy module and its evaluation.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use wapc::WapcHost;
+use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
+
+use crate::callback;
+use crate::cluster::{Cluster, NoCluster};
+use crate::protocol::{Operation, SettingsResponse, ValidatePayload, ValidationResponse};
+
+/// Why a module gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bytes are no module that this host can run.
+    #[error("the module cannot be loaded: {0}")]
+    Load(#[source] wasmtime_provider::errors::Error),
+    /// No instance of the module could be made.
+    #[error("the module cannot be started: {0}")]
+    Start(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The call ended in an error of the guest or in a trap.
+    #[error("{operation}: {source}")]
+    Call {
+        /// The function that was called.
+        operation: Operation,
+        /// What the guest or the engine said.
+        source: wapc::errors::Error,
+    },
+    /// The payload or the answer is not what the protocol asks for.
+    #[error("{operation}: not a message of the protocol: {source}")]
+    Message {
+        /// The function that was called.
+        operation: Operation,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// A policy module, compiled once, evaluated any number of times.
+///
+/// Every evaluation runs in an instance of its own: nothing that a request leaves in the guest's memory is seen by
+/// the next one. Cloning is cheap and shares the compiled code.
+#[derive(Clone)]
+pub struct Module {
+    compiled: WasmtimeEngineProviderPre,
+}
+
+impl Module {
+    /// Compiles a module, or takes it from wasmtime's code cache (a folder of the user's cache directory).
+    ///
+    /// # Errors
+    /// [`Error::Load`] where the bytes are no WebAssembly module with the imports and exports of waPC.
+    pub fn load(bytes: &[u8]) -> Result<Self, Error> {
+        let compiled = WasmtimeEngineProviderBuilder::new()
+            .module_bytes(bytes)
+            .enable_cache(None)
+            .build_pre()
+            .map_err(Error::Load)?;
+        Ok(Self { compiled })
+    }
+
+    /// Calls a function of the policy with raw bytes, in a fresh instance.
+    ///
+    /// # Errors
+    /// [`Error::Start`] where there is no instance to be had, [`Error::Call`] where the guest reports an error or
+    /// traps.
+    pub fn evaluate(&self, operation: Operation, payload: &[u8], cluster: Arc<dyn Cluster>) -> Result<Vec<u8>, Error> {
+        let instance = self.compiled.rehydrate(None).map_err(|error| Error::Start(error.into()))?;
+        let callback = move |_: u64, binding: &str, namespace: &str, operation: &str, payload: &[u8]| {
+            callback::answer(cluster.as_ref(), binding, namespace, operation, payload)
+        };
+        let host =
+            WapcHost::new(Box::new(instance), Some(Box::new(callback))).map_err(|error| Error::Start(error.into()))?;
+        host.call(operation.as_str(), payload).map_err(|source| Error::Call { operation, source })
+    }
+
+    /// Decides on an admission request (the `request` of an AdmissionReview).
+    ///
+    /// # Errors
+    /// As [`Module::evaluate`], and [`Error::Message`] where the answer is no validation response.
+    pub fn validate(
+        &self,
+        request: &Value,
+        settings: &Value,
+        cluster: Arc<dyn Cluster>,
+    ) -> Result<ValidationResponse, Error> {
+        let operation = Operation::Validate;
+        let payload = serde_json::to_vec(&ValidatePayload { request, settings })
+            .map_err(|source| Error::Message { operation, source })?;
+        decode(operation, &self.evaluate(operation, &payload, cluster)?)
+    }
+
+    /// Checks settings.
+    ///
+    /// # Errors
+    /// As [`Module::validate`].
+    pub fn validate_settings(&self, settings: &Value) -> Result<SettingsResponse, Error> {
+        let operation = Operation::ValidateSettings;
+        let payload = serde_json::to_vec(settings).map_err(|source| Error::Message { operation, source })?;
+        decode(operation, &self.evaluate(operation, &payload, Arc::new(NoCluster))?)
+    }
+
+    /// The protocol version that the policy speaks, `v1`.
+    ///
+    /// # Errors
+    /// As [`Module::validate`].
+    pub fn protocol_version(&self) -> Result<String, Error> {
+        let operation = Operation::ProtocolVersion;
+        decode(operation, &self.evaluate(operation, &[], Arc::new(NoCluster))?)
+    }
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Module").finish_non_exhaustive()
+    }
+}
+
+fn decode<T: DeserializeOwned>(operation: Operation, answer: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(answer).map_err(|source| Error::Message { operation, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_module_is_refused_when_loaded() {
+        assert!(matches!(Module::load(b"not a module"), Err(Error::Load(_))));
+        let lone = Module::load(b"\0asm\x01\0\0\0").unwrap();
+        let answer = lone.evaluate(Operation::ProtocolVersion, &[], Arc::new(NoCluster));
+        assert!(matches!(answer, Err(Error::Start(_))), "a module without waPC exports: {answer:?}");
+    }
+}

@@ -1,0 +1,1 @@
+//! What Pillion's tests share.
