@@ -187,15 +187,7 @@ fn take(request: &mut Value, key: &str) -> Value {
 }
 
 fn wrong_type(path: &FieldPath, found: &Value, wanted: &str) -> FieldError {
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    };
-    FieldError::new(path, Cause::Type, format!("must be {wanted}, not {found}"))
+    FieldError::new(path, Cause::Type, format!("must be {wanted}, not {}", json::type_name(found)))
 }
 
 fn undecodable(error: FieldError) -> Reason {
