@@ -55,6 +55,15 @@ fn integer(number: &Number, low: i64, high: i64) -> Result<(), Wrong> {
     Err(Wrong::Value(format!("must be an integer between {low} and {high}, without fraction or exponent")))
 }
 
+/// Whether `text` would be what was expected if it were not a string.
+pub(super) fn is_quoted(text: &str, expected: &str) -> bool {
+    match expected {
+        INTEGER => text.parse::<i64>().is_ok(),
+        BOOLEAN => matches!(text, "true" | "false"),
+        _ => false,
+    }
+}
+
 /// Writes a scalar as Go does; one that [`check`] would refuse is written as it stands. `as_float`: as it comes out
 /// of a generic Go map, where every number is a float64.
 pub(super) fn write(out: &mut String, value: &Value, kind: Kind, as_float: bool) {
@@ -63,9 +72,10 @@ pub(super) fn write(out: &mut String, value: &Value, kind: Kind, as_float: bool)
             Ok(text) => go_json::write_string(out, &text),
             Err(_) => go_json::write_sorted(out, value),
         },
-        (Kind::Time, Value::String(text)) => {
-            go_json::write_string(out, time::canonical(text).as_deref().unwrap_or(text));
-        }
+        (Kind::Time, Value::String(text)) => match time::canonical(text).as_deref() {
+            Some(time::ZERO) => out.push_str("null"),
+            canonical => go_json::write_string(out, canonical.unwrap_or(text)),
+        },
         (_, Value::Number(number)) => write_integer(out, number, as_float),
         (_, Value::String(text)) => go_json::write_string(out, text),
         (_, Value::Bool(flag)) => out.push_str(if *flag { "true" } else { "false" }),
