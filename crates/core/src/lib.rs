@@ -18,6 +18,7 @@ pub mod lookup;
 pub mod names;
 pub mod outcome;
 pub mod pattern;
+pub mod quantity;
 pub mod revision;
 pub mod schema;
 pub mod selector;
