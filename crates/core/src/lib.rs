@@ -11,6 +11,7 @@ pub mod json;
 pub mod lookup;
 pub mod names;
 pub mod outcome;
+pub mod quantity;
 pub mod schema;
 pub mod sidecar_set;
 pub mod validation;

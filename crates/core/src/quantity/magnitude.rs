@@ -1,0 +1,188 @@
+//! Whole numbers of nano-units, of any size.
+//!
+//! Every quantity is a multiple of 10⁻⁹ once it is parsed (E-20), so one unsigned number of nanos holds it exactly.
+//! The base is 10⁹: the lowest limb is the fraction, the others are the whole units, and decimal text and decimal
+//! rounding need no long division.
+
+use std::cmp::Ordering;
+
+use super::MAX_DIGITS;
+
+const BASE: u64 = 1_000_000_000;
+/// Decimal digits in a limb; also the digits of the fraction.
+pub(super) const LIMB_DIGITS: usize = 9;
+
+/// A number of nanos; limbs in base 10⁹, lowest first, the highest not zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Magnitude(Vec<u32>);
+
+/// The low and the high limb of a value below `BASE * 2³²`.
+fn split(value: u64) -> (u32, u64) {
+    (u32::try_from(value % BASE).unwrap_or_default(), value / BASE)
+}
+
+impl Magnitude {
+    /// The nanos of `digits * 10^exponent` units; what is below a nano rounds up.
+    ///
+    /// `digits` are ASCII digits. `None` where the number has more than twice [`MAX_DIGITS`] digits.
+    pub(super) fn from_decimal(mut digits: Vec<u8>, exponent: i64) -> Option<Self> {
+        let Some(first) = digits.iter().position(|digit| *digit != b'0') else { return Some(Self::default()) };
+        digits.drain(..first);
+        let shift = exponent.saturating_add(LIMB_DIGITS as i64);
+        let mut round_up = false;
+        if let Ok(zeros) = usize::try_from(shift) {
+            if zeros > MAX_DIGITS * 2 {
+                return None;
+            }
+            digits.resize(digits.len() + zeros, b'0');
+        } else {
+            let dropped = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX).min(digits.len());
+            round_up = true;
+            let kept = digits.len() - dropped;
+            if digits.iter().skip(kept).all(|digit| *digit == b'0') {
+                round_up = false;
+            }
+            digits.truncate(kept);
+        }
+        let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, digit| limb * 10 + u32::from(digit - b'0'));
+        let mut magnitude = Self(digits.rchunks(LIMB_DIGITS).map(limb).collect());
+        if round_up {
+            magnitude = magnitude.plus(&Self(vec![1]));
+        }
+        Some(magnitude)
+    }
+
+    /// `value * 10^-decimals` units; `decimals` is at most 9.
+    pub(super) fn from_scaled(value: u64, decimals: u32) -> Self {
+        let (low, rest) = split(value);
+        let (middle, high) = split(rest);
+        let (high, _) = split(high);
+        let mut magnitude = Self(vec![low, middle, high]);
+        magnitude.trim();
+        magnitude.times(10_u32.saturating_pow(9_u32.saturating_sub(decimals)))
+    }
+
+    fn trim(&mut self) {
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+    }
+
+    pub(super) fn is_zero(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it is a whole number of units.
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.first().is_none_or(|fraction| *fraction == 0)
+    }
+
+    /// How many decimal digits it may have: an upper bound.
+    pub(super) fn digits(&self) -> usize {
+        self.0.len() * LIMB_DIGITS
+    }
+
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        let (long, short) = if self.0.len() < other.0.len() { (other, self) } else { (self, other) };
+        let mut sum = Vec::with_capacity(long.0.len() + 1);
+        let mut carry = 0;
+        let short = short.0.iter().chain(std::iter::repeat(&0));
+        for (left, right) in long.0.iter().zip(short) {
+            let (limb, high) = split(u64::from(*left) + u64::from(*right) + carry);
+            sum.push(limb);
+            carry = high;
+        }
+        if carry > 0 {
+            sum.push(split(carry).0);
+        }
+        Self(sum)
+    }
+
+    /// `self - other`; `other` must not be the greater one.
+    pub(super) fn minus(&self, other: &Self) -> Self {
+        let mut difference = Vec::with_capacity(self.0.len());
+        let mut borrow = 0;
+        let others = other.0.iter().chain(std::iter::repeat(&0));
+        for (left, right) in self.0.iter().zip(others) {
+            let (limb, high) = split(BASE + u64::from(*left) - u64::from(*right) - borrow);
+            difference.push(limb);
+            borrow = 1 - high.min(1);
+        }
+        let mut difference = Self(difference);
+        difference.trim();
+        difference
+    }
+
+    pub(super) fn times(&self, factor: u32) -> Self {
+        let mut product = Vec::with_capacity(self.0.len() + 1);
+        let mut carry = 0;
+        for limb in &self.0 {
+            let (limb, high) = split(u64::from(*limb) * u64::from(factor) + carry);
+            product.push(limb);
+            carry = high;
+        }
+        if carry > 0 {
+            product.push(split(carry).0);
+        }
+        let mut product = Self(product);
+        product.trim();
+        product
+    }
+
+    /// The quotient and whether there is a remainder; by zero is zero.
+    pub(super) fn divided(&self, divisor: u32) -> (Self, bool) {
+        if divisor == 0 {
+            return (Self::default(), !self.is_zero());
+        }
+        let divisor = u64::from(divisor);
+        let mut remainder = 0;
+        let mut quotient: Vec<u32> = self.0.iter().rev().fold(Vec::with_capacity(self.0.len()), |mut limbs, limb| {
+            let value = remainder * BASE + u64::from(*limb);
+            remainder = value % divisor;
+            limbs.push(split(value / divisor).0);
+            limbs
+        });
+        quotient.reverse();
+        let mut quotient = Self(quotient);
+        quotient.trim();
+        (quotient, remainder > 0)
+    }
+
+    /// The multiple of `10^-decimals` units that is not below it, counted in those; `decimals` is at most 9.
+    pub(super) fn ceil(&self, decimals: u32) -> Self {
+        let (quotient, rest) = self.divided(10_u32.saturating_pow(9_u32.saturating_sub(decimals)));
+        if rest { quotient.plus(&Self(vec![1])) } else { quotient }
+    }
+
+    /// The number itself, where it fits.
+    pub(super) fn to_u64(&self) -> Option<u64> {
+        self.0.iter().rev().try_fold(0_u64, |value, limb| value.checked_mul(BASE)?.checked_add(u64::from(*limb)))
+    }
+
+    /// The decimal digits; empty for zero.
+    pub(super) fn to_decimal(&self) -> Vec<u8> {
+        let mut digits = vec![b'0'; self.0.len() * LIMB_DIGITS];
+        for (chunk, limb) in digits.rchunks_mut(LIMB_DIGITS).zip(&self.0) {
+            let mut rest = *limb;
+            for digit in chunk.iter_mut().rev() {
+                *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+                rest /= 10;
+            }
+        }
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        digits.drain(..zeros);
+        digits
+    }
+}
+
+impl Ord for Magnitude {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
+    }
+}
+
+impl PartialOrd for Magnitude {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
