@@ -17,8 +17,7 @@ const RESOURCES: [&str; 6] = [
 /// The beginnings of further resources that a reference may name.
 const HUGEPAGES: [&str; 2] = ["limits.hugepages-", "requests.hugepages-"];
 const CPU_DIVISORS: [&str; 2] = ["1", "1m"];
-const BYTE_DIVISORS: [&str; 13] =
-    ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const BYTE_DIVISORS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// A `fieldRef`: version v1, and a path that is in `allowed` or one label or annotation.
 pub(super) fn check_field(reference: &Node<'_>, allowed: &[&str], errors: &mut Vec<FieldError>) {
@@ -39,7 +38,11 @@ pub(super) fn check_field(reference: &Node<'_>, allowed: &[&str], errors: &mut V
         }
         Some(("metadata.labels", key)) => push_wrong(&reference.path, key, format::qualified_name(key), errors),
         Some(_) => {
-            errors.push(FieldError::invalid(&at, field_path, "only metadata.labels and metadata.annotations take a key"));
+            errors.push(FieldError::invalid(
+                &at,
+                field_path,
+                "only metadata.labels and metadata.annotations take a key",
+            ));
         }
     }
 }

@@ -52,7 +52,11 @@ fn check_mounts(
         if volumes.get(name).is_some_and(|volume| volume.has("image")) {
             for (key, value) in [("subPath", text), ("subPathExpr", expression)] {
                 if !value.is_empty() {
-                    errors.push(FieldError::invalid(&mount.at(key), value, "an image volume is mounted whole; remove it"));
+                    errors.push(FieldError::invalid(
+                        &mount.at(key),
+                        value,
+                        "an image volume is mounted whole; remove it",
+                    ));
                 }
             }
         }
@@ -75,7 +79,11 @@ fn check_volume_name(item: &Node<'_>, volumes: &Volumes<'_>, errors: &mut Vec<Fi
     let name = item.text("name");
     item.require("name", errors);
     if volumes.get(name).is_none() {
-        errors.push(FieldError::not_found(&item.at("name"), name, "must be the name of a valid volume of this SidecarSet"));
+        errors.push(FieldError::not_found(
+            &item.at("name"),
+            name,
+            "must be the name of a valid volume of this SidecarSet",
+        ));
     }
 }
 

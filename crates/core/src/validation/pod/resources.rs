@@ -30,11 +30,7 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// The amounts below `key`, by name, where they parse.
-fn check_amounts<'a>(
-    resources: &Node<'a>,
-    key: &str,
-    errors: &mut Vec<FieldError>,
-) -> BTreeMap<&'a str, Quantity> {
+fn check_amounts<'a>(resources: &Node<'a>, key: &str, errors: &mut Vec<FieldError>) -> BTreeMap<&'a str, Quantity> {
     let list = resources.at(key);
     let given: BTreeMap<&str, &Value> = resources
         .raw(key)
@@ -153,9 +149,9 @@ fn check_claims(resources: &Node<'_>, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(&claim.path, "a claim needs a name"));
             continue;
         }
-        let overlaps = seen.iter().any(|(other, part)| {
-            *other == name && (part.is_empty() || request.is_empty() || *part == request)
-        });
+        let overlaps = seen
+            .iter()
+            .any(|(other, part)| *other == name && (part.is_empty() || request.is_empty() || *part == request));
         if overlaps {
             errors.push(FieldError::duplicate(&claim.path, name));
         }

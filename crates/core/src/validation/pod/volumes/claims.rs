@@ -1,4 +1,4 @@
-//! Volumes behind PersistentVolumeClaims: named ones, and those made for the Pod.
+//! Volumes behind `PersistentVolumeClaim`s: named ones, and those made for the Pod.
 
 use serde_json::Value;
 
@@ -86,9 +86,8 @@ fn check_spec(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
     for mode in spec.texts("accessModes").filter(|mode| !ACCESS_MODES.contains(mode)) {
         errors.push(FieldError::not_supported(&modes_at, mode, &ACCESS_MODES));
     }
-    let has = |alone: bool| {
-        spec.texts("accessModes").any(|mode| ACCESS_MODES.contains(&mode) && (mode == ALONE) == alone)
-    };
+    let has =
+        |alone: bool| spec.texts("accessModes").any(|mode| ACCESS_MODES.contains(&mode) && (mode == ALONE) == alone);
     if has(true) && has(false) {
         errors.push(FieldError::forbidden(&modes_at, "ReadWriteOncePod does not go with other access modes"));
     }

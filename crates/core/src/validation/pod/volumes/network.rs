@@ -37,7 +37,9 @@ pub(super) fn check_fc(source: &Node<'_>, errors: &mut Vec<FieldError>) {
     let at = source.at("targetWWNs");
     match (targets, ids) {
         (false, false) => errors.push(FieldError::required(&at, "needs targetWWNs or wwids")),
-        (true, true) => errors.push(FieldError::invalid(&at, "", "targetWWNs and wwids exclude each other; remove one")),
+        (true, true) => {
+            errors.push(FieldError::invalid(&at, "", "targetWWNs and wwids exclude each other; remove one"))
+        }
         _ => {}
     }
     if targets {
