@@ -108,24 +108,27 @@ pub fn find(
     system_namespace: &str,
     lookup: &dyn Lookup,
 ) -> Result<ControllerRevision, FindError> {
+    // A revision of the settings may leave its namespace out; one that names another is not the one asked for.
+    let mut here = revisions
+        .iter()
+        .filter(|revision| revision.namespace().is_empty() || revision.namespace() == system_namespace);
     let name = match selection {
         Selection::Name(name) => name,
-        Selection::CustomVersion(version) => return newest(set, version, revisions),
+        Selection::CustomVersion(version) => return newest(set, version, here),
     };
-    let revision = match revisions.iter().find(|revision| revision.name() == name) {
+    let revision = match here.find(|revision| revision.name() == name) {
         Some(revision) => revision.clone(),
         None => read(name, system_namespace, lookup)?,
     };
     if belongs_to(&revision, set) { Ok(revision) } else { Err(FindError::Foreign { name: name.to_owned() }) }
 }
 
-fn newest(
+fn newest<'a>(
     set: &SidecarSet,
     version: &str,
-    revisions: &[ControllerRevision],
+    revisions: impl Iterator<Item = &'a ControllerRevision>,
 ) -> Result<ControllerRevision, FindError> {
     revisions
-        .iter()
         .filter(|revision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version) && belongs_to(revision, set))
         // The name decides between two with one number, as it does in the reference once their times are equal.
         .max_by_key(|revision| (revision.revision(), revision.name()))
