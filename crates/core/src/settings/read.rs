@@ -102,7 +102,10 @@ fn revisions(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> Vec
 fn unique(name: String, names: &mut BTreeSet<String>, at: &FieldPath, errors: &mut Vec<FieldError>) {
     if names.contains(&name) {
         let path = at.child("metadata").child("name");
-        errors.push(FieldError { detail: "names are unique; remove one".to_owned(), ..FieldError::duplicate(&path, &name) });
+        errors.push(FieldError {
+            detail: "names are unique; remove one".to_owned(),
+            ..FieldError::duplicate(&path, &name)
+        });
     }
     names.insert(name);
 }
@@ -158,5 +161,5 @@ pub(super) fn items(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>)
 
 /// The value has another type than `wanted`; what it holds is not shown, it may be a whole manifest.
 pub(super) fn wrong_type(path: &FieldPath, found: &Value, wanted: &str) -> FieldError {
-    FieldError::new(path, Cause::Type, format!("must be {wanted}, not {}", json::type_name(found)))
+    FieldError::new(path, Cause::Type, format!("must be {wanted}, found {}", json::type_name(found)))
 }

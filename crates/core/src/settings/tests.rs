@@ -79,12 +79,12 @@ fn every_field_is_decoded() {
 }
 
 #[rstest]
-#[case::no_object(json!([]), "Invalid value: must be an object, not a list")]
+#[case::no_object(json!([]), "Invalid value: must be an object, found a list")]
 #[case::unknown_key(
     json!({"sidecarsets": []}),
     "sidecarsets: Unknown field: no setting has this name; see docs/settings.md"
 )]
-#[case::sets_no_list(json!({"sidecarSets": {}}), "sidecarSets: Invalid value: must be a list, not an object")]
+#[case::sets_no_list(json!({"sidecarSets": {}}), "sidecarSets: Invalid value: must be a list, found an object")]
 #[case::set_without_kind(
     json!({"sidecarSets": [with(set("x"), "/kind", Value::Null)]}),
     "sidecarSets[0].kind: Required value: must be SidecarSet (SidecarSet \"x\")"
@@ -96,7 +96,7 @@ fn every_field_is_decoded() {
 )]
 #[case::set_of_a_wrong_type(
     json!({"sidecarSets": [set("w"), with(set("x"), "/spec/containers/0/image", json!(["a"]))]}),
-    "sidecarSets[1].spec.containers[0].image: Invalid value: must be a string, not a list (SidecarSet \"x\")"
+    "sidecarSets[1].spec.containers[0].image: Invalid value: must be a string, found a list (SidecarSet \"x\")"
 )]
 #[case::set_twice(
     json!({"sidecarSets": [set("x"), set("y"), set("x")]}),
@@ -116,7 +116,7 @@ fn every_field_is_decoded() {
 )]
 #[case::gates_no_object(
     json!({"featureGates": "A=true"}),
-    "featureGates: Invalid value: must be an object of names and booleans, not a string"
+    "featureGates: Invalid value: must be an object of names and booleans, found a string"
 )]
 #[case::gate_unknown(
     json!({"featureGates": {"PodWebhook": true}}),
@@ -125,14 +125,14 @@ fn every_field_is_decoded() {
 )]
 #[case::gate_text(
     json!({"featureGates": {"EnableSortSidecarContainerByName": "true"}}),
-    "featureGates[EnableSortSidecarContainerByName]: Invalid value: must be true or false, not a string"
+    "featureGates[EnableSortSidecarContainerByName]: Invalid value: must be true or false, found a string"
 )]
 #[case::gate_to_come(
     json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}),
     "featureGates[SidecarSetServiceAccountInjection]: Forbidden: not supported by this version of the policy; remove it"
 )]
 #[case::namespace_number(
-    json!({"systemNamespace": 1}), "systemNamespace: Invalid value: must be a string, not a number"
+    json!({"systemNamespace": 1}), "systemNamespace: Invalid value: must be a string, found a number"
 )]
 #[case::namespace_empty(
     json!({"systemNamespace": ""}),
@@ -141,11 +141,11 @@ fn every_field_is_decoded() {
 )]
 #[case::whitelist_list(
     json!({"patchPodMetadataWhitelist": []}),
-    "patchPodMetadataWhitelist: Invalid value: must be an object, not a list"
+    "patchPodMetadataWhitelist: Invalid value: must be an object, found a list"
 )]
 #[case::whitelist_text(
     json!({"patchPodMetadataWhitelist": "{\"rules\": []}"}),
-    "patchPodMetadataWhitelist: Invalid value: must be an object, not a string"
+    "patchPodMetadataWhitelist: Invalid value: must be an object, found a string"
 )]
 #[case::whitelist_unknown_key(
     json!({"patchPodMetadataWhitelist": {"rule": []}}),
@@ -153,11 +153,11 @@ fn every_field_is_decoded() {
 )]
 #[case::whitelist_rules(
     json!({"patchPodMetadataWhitelist": {"rules": {}}}),
-    "patchPodMetadataWhitelist.rules: Invalid value: must be a list, not an object"
+    "patchPodMetadataWhitelist.rules: Invalid value: must be a list, found an object"
 )]
 #[case::whitelist_rule(
     json!({"patchPodMetadataWhitelist": {"rules": [{}, "^k$"]}}),
-    "patchPodMetadataWhitelist.rules[1]: Invalid value: must be an object, not a string"
+    "patchPodMetadataWhitelist.rules[1]: Invalid value: must be an object, found a string"
 )]
 #[case::whitelist_rule_key(
     json!({"patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeys": []}]}}),
@@ -165,11 +165,11 @@ fn every_field_is_decoded() {
 )]
 #[case::whitelist_expression(
     json!({"patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["a", 1]}]}}),
-    "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[1]: Invalid value: must be a regular expression, not a number"
+    "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[1]: Invalid value: must be a regular expression, found a number"
 )]
 #[case::whitelist_selector(
     json!({"patchPodMetadataWhitelist": {"rules": [{"selector": "a=b"}]}}),
-    "patchPodMetadataWhitelist.rules[0].selector: Invalid value: must be a label selector, not a string"
+    "patchPodMetadataWhitelist.rules[0].selector: Invalid value: must be a label selector, found a string"
 )]
 #[case::role_assert(
     json!({"role": "Assert"}), "role: Forbidden: not supported by this version of the policy; remove it"
@@ -190,8 +190,12 @@ fn all_errors_come_at_once() {
     }));
     let paths: Vec<&str> = errors.iter().filter_map(|error| error.split(": ").next()).collect();
     let expected = [
-        "colour", "featureGates", "sidecarSets[0].spec.selector", "sidecarSets[1].spec.volumes",
-        "sidecarSets[1].metadata.name", "systemNamespace",
+        "colour",
+        "featureGates",
+        "sidecarSets[0].spec.selector",
+        "sidecarSets[1].spec.volumes",
+        "sidecarSets[1].metadata.name",
+        "systemNamespace",
     ];
     assert_eq!(paths, expected, "{errors:#?}");
 }
@@ -208,7 +212,9 @@ fn deeply_nested_settings_are_refused_or_read_but_never_overflow() {
     for _ in 0..120 {
         deep = json!({ "a": deep });
     }
-    for manifest in [with(set("x"), "/spec/selector", deep.clone()), with(set("x"), "/spec/containers/0/x", deep.clone())] {
+    for manifest in
+        [with(set("x"), "/spec/selector", deep.clone()), with(set("x"), "/spec/containers/0/x", deep.clone())]
+    {
         if let Ok(decoded) = Settings::decode(json!({"sidecarSets": [manifest]})) {
             let _ = decoded.validate();
         }
@@ -231,7 +237,11 @@ fn v8_validation_names_the_set_and_the_path() {
 
 #[test]
 fn v52_conflicts_are_reported_once_at_the_later_set() {
-    let rival = with(with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})), "/spec/containers/0/name", json!("a-agent"));
+    let rival = with(
+        with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
+        "/spec/containers/0/name",
+        json!("a-agent"),
+    );
     let errors = invalid(json!({"sidecarSets": [set("a"), rival]}));
     assert_eq!(errors.len(), 1, "{errors:#?}");
     assert!(errors[0].starts_with("sidecarSets[1].spec.containers[0].name: "), "{}", errors[0]);
@@ -240,7 +250,11 @@ fn v52_conflicts_are_reported_once_at_the_later_set() {
 
 #[test]
 fn v1_conflicts_wait_until_nothing_else_is_wrong() {
-    let rival = with(with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})), "/spec/containers/0/name", json!("a-agent"));
+    let rival = with(
+        with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
+        "/spec/containers/0/name",
+        json!("a-agent"),
+    );
     let errors = invalid(json!({"sidecarSets": [set("a"), with(rival, "/spec/containers/0/image", json!(""))]}));
     assert_eq!(errors.len(), 1, "{errors:#?}");
     assert!(errors[0].contains("containers[0].image"), "{}", errors[0]);

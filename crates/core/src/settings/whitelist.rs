@@ -60,13 +60,16 @@ fn keys(value: &Value, known: &[&str], path: &FieldPath, errors: &mut Vec<FieldE
     }
 }
 
-fn list<'a>(value: &'a Value, key: &str, path: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<(&'a Value, FieldPath)> {
+fn list<'a>(
+    value: &'a Value,
+    key: &str,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Vec<(&'a Value, FieldPath)> {
     let path = path.child(key);
     match json::at(value, &[key]) {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(items)) => {
-            items.iter().enumerate().map(|(index, item)| (item, path.index(index))).collect()
-        }
+        Some(Value::Array(items)) => items.iter().enumerate().map(|(index, item)| (item, path.index(index))).collect(),
         Some(other) => {
             errors.push(wrong_type(&path, other, "a list"));
             Vec::new()
