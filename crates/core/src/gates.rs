@@ -30,7 +30,11 @@ mod tests {
     #[test]
     fn gates_are_off_and_known_by_name() {
         let mut gates = Gates::default();
-        for name in ["SidecarSetServiceAccountInjection", "SidecarSetPatchPodMetadataDefaultsAllowed", "EnableSortSidecarContainerByName"] {
+        for name in [
+            "SidecarSetServiceAccountInjection",
+            "SidecarSetPatchPodMetadataDefaultsAllowed",
+            "EnableSortSidecarContainerByName",
+        ] {
             let gate = gates.get_mut(name).unwrap();
             assert!(!*gate, "{name}");
             *gate = true;
