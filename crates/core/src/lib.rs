@@ -5,6 +5,7 @@
 //! documentation (`M-18`, `V-12`, ...) are those of the project's `SidecarSet` specification.
 #![forbid(unsafe_code)]
 
+pub mod expression;
 pub mod field;
 pub mod format;
 pub mod json;
