@@ -32,8 +32,6 @@ mod ports;
 mod probes;
 mod resources;
 mod security_context;
-#[cfg(test)]
-mod tests;
 mod volumes;
 
 use serde_json::Value;
