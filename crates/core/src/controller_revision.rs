@@ -72,3 +72,63 @@ impl ControllerRevision {
         decode_revision_spec(self.data().unwrap_or(&Value::Null))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn revision() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "metadata": {
+                "name": "s-1", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "s"},
+                "annotations": {"kruise.io/sidecarset-hash": "h"}, "creationTimestamp": null,
+                "ownerReferences": [{"uid": "u1"}, {}, {"uid": "u2"}],
+            },
+            "revision": 9_007_199_254_740_993_i64,
+            "data": {"spec": {"$patch": "replace", "containers": null, "volumes": [{"name": "v"}]}},
+        })
+    }
+
+    #[test]
+    fn a_revision_is_read() {
+        let revision = ControllerRevision::decode(revision()).unwrap();
+        assert_eq!(revision.name(), "s-1");
+        assert_eq!(revision.namespace(), "kruise-system");
+        assert_eq!(revision.label("kruise.io/sidecarset-name"), Some("s"));
+        assert_eq!(revision.label("other"), None);
+        assert_eq!(revision.annotation("kruise.io/sidecarset-hash"), "h");
+        assert_eq!(revision.annotation("other"), "");
+        assert_eq!(revision.owner_uids().collect::<Vec<_>>(), ["u1", "", "u2"]);
+        assert_eq!(revision.revision(), 9_007_199_254_740_993);
+        assert_eq!(revision.spec().unwrap(), json!({"volumes": [{"name": "v"}]}));
+        assert!(json::at(revision.as_value(), &["metadata", "creationTimestamp"]).is_none());
+        // Stored data is compared bytewise, so its nulls stay.
+        assert_eq!(json::at(revision.data().unwrap(), &["spec", "containers"]), Some(&Value::Null));
+    }
+
+    #[test]
+    fn a_revision_may_hold_nothing() {
+        let revision =
+            ControllerRevision::decode(json!({"apiVersion": "apps/v1", "kind": "ControllerRevision"})).unwrap();
+        assert_eq!((revision.name(), revision.revision(), revision.data()), ("", 0, None));
+        assert_eq!(revision.owner_uids().count(), 0);
+        assert_eq!(revision.spec().unwrap_err().len(), 1);
+    }
+
+    #[rstest]
+    #[case::kind("kind", json!("SidecarSet"), "kind")]
+    #[case::api_version("apiVersion", json!("apps/v1beta2"), "apiVersion")]
+    #[case::number("revision", json!("1"), "revision")]
+    #[case::fraction("revision", json!(1.0), "revision")]
+    #[case::labels("metadata", json!({"labels": {"a": 1}}), "metadata.labels[a]")]
+    fn other_objects_are_refused(#[case] field: &str, #[case] value: Value, #[case] path: &str) {
+        let mut object = revision();
+        object[field] = value;
+        let errors = ControllerRevision::decode(object).unwrap_err();
+        assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), [path]);
+    }
+}

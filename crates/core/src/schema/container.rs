@@ -57,15 +57,12 @@ static ENV_FROM_SOURCE: Schema = Schema::new(
     "EnvFromSource",
     &[
         optional("prefix", Text),
-        pointer("configMapRef", Object(&CONFIG_MAP_ENV_SOURCE)),
-        pointer("secretRef", Object(&SECRET_ENV_SOURCE)),
+        pointer("configMapRef", Object(&ENV_SOURCE)),
+        pointer("secretRef", Object(&ENV_SOURCE)),
     ],
 );
 
-static CONFIG_MAP_ENV_SOURCE: Schema =
-    Schema::new("ConfigMapEnvSource", &[optional("name", Text), pointer("optional", Bool)]);
-
-static SECRET_ENV_SOURCE: Schema = Schema::new("SecretEnvSource", &[optional("name", Text), pointer("optional", Bool)]);
+static ENV_SOURCE: Schema = Schema::new("EnvSource", &[optional("name", Text), pointer("optional", Bool)]);
 
 static ENV_VAR: Schema = Schema::new(
     "EnvVar",
@@ -77,16 +74,13 @@ static ENV_VAR_SOURCE: Schema = Schema::new(
     &[
         pointer("fieldRef", Object(&OBJECT_FIELD_SELECTOR)),
         pointer("resourceFieldRef", Object(&RESOURCE_FIELD_SELECTOR)),
-        pointer("configMapKeyRef", Object(&CONFIG_MAP_KEY_SELECTOR)),
-        pointer("secretKeyRef", Object(&SECRET_KEY_SELECTOR)),
+        pointer("configMapKeyRef", Object(&KEY_SELECTOR)),
+        pointer("secretKeyRef", Object(&KEY_SELECTOR)),
     ],
 );
 
-static CONFIG_MAP_KEY_SELECTOR: Schema =
-    Schema::new("ConfigMapKeySelector", &[optional("name", Text), always("key", Text), pointer("optional", Bool)]);
-
-static SECRET_KEY_SELECTOR: Schema =
-    Schema::new("SecretKeySelector", &[optional("name", Text), always("key", Text), pointer("optional", Bool)]);
+static KEY_SELECTOR: Schema =
+    Schema::new("KeySelector", &[optional("name", Text), always("key", Text), pointer("optional", Bool)]);
 
 static RESOURCE_REQUIREMENTS: Schema = Schema::new(
     "ResourceRequirements",
@@ -197,11 +191,7 @@ static RESOURCES_POLICY: Schema = Schema::new(
 
 static RESOURCES_EXPR: Schema = Schema::new(
     "ResourcesExpr",
-    &[pointer("limits", Object(&RESOURCE_EXPR_LIMITS)), pointer("requests", Object(&RESOURCE_EXPR_REQUESTS))],
+    &[pointer("limits", Object(&RESOURCE_EXPR)), pointer("requests", Object(&RESOURCE_EXPR))],
 );
 
-static RESOURCE_EXPR_LIMITS: Schema =
-    Schema::new("ResourceExprLimits", &[optional("cpu", Text), optional("memory", Text)]);
-
-static RESOURCE_EXPR_REQUESTS: Schema =
-    Schema::new("ResourceExprRequests", &[optional("cpu", Text), optional("memory", Text)]);
+static RESOURCE_EXPR: Schema = Schema::new("ResourceExpr", &[optional("cpu", Text), optional("memory", Text)]);

@@ -149,9 +149,7 @@ fn mismatch(value: &Value, expected: &str, place: &Place<'_>) -> FieldError {
     let _ = write!(detail, "must be {expected}, found {}", found(value));
     match value {
         Value::Number(_) | Value::Bool(_) if expected == scalar::TEXT => detail.push_str("; put it in quotes"),
-        Value::String(_) if matches!(expected, scalar::INTEGER | scalar::BOOLEAN) => {
-            detail.push_str("; write it without quotes");
-        }
+        Value::String(text) if scalar::is_quoted(text, expected) => detail.push_str("; write it without quotes"),
         _ => {}
     }
     FieldError::new(&place.path(), Cause::Type, detail)

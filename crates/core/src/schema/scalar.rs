@@ -6,6 +6,7 @@ use serde_json::{Number, Value};
 
 use super::{Kind, time};
 use crate::go_json;
+use crate::quantity::Quantity;
 
 /// What an `int32` or `int64` is called in errors.
 pub(super) const INTEGER: &str = "an integer";
@@ -35,7 +36,7 @@ pub(super) fn check(value: &Value, kind: Kind) -> Result<(), Wrong> {
         (Kind::Int32 | Kind::Int64, _) => Err(Wrong::Type(INTEGER)),
         (Kind::IntOrString, _) => Err(Wrong::Type("an integer or a string")),
         (Kind::Quantity, Value::String(_) | Value::Number(_)) => {
-            canonical_quantity(value).map(drop).map_err(Wrong::Value)
+            Quantity::from_json(value).map(drop).map_err(|error| Wrong::Value(error.to_string()))
         }
         (Kind::Quantity, _) => Err(Wrong::Type("a quantity, like \"500m\" or \"1Gi\"")),
         (Kind::Time, Value::String(text)) => match time::canonical(text) {
@@ -55,17 +56,27 @@ fn integer(number: &Number, low: i64, high: i64) -> Result<(), Wrong> {
     Err(Wrong::Value(format!("must be an integer between {low} and {high}, without fraction or exponent")))
 }
 
+/// Whether `text` would be what was expected if it were not a string.
+pub(super) fn is_quoted(text: &str, expected: &str) -> bool {
+    match expected {
+        INTEGER => text.parse::<i64>().is_ok(),
+        BOOLEAN => matches!(text, "true" | "false"),
+        _ => false,
+    }
+}
+
 /// Writes a scalar as Go does; one that [`check`] would refuse is written as it stands. `as_float`: as it comes out
 /// of a generic Go map, where every number is a float64.
 pub(super) fn write(out: &mut String, value: &Value, kind: Kind, as_float: bool) {
     match (kind, value) {
-        (Kind::Quantity, _) => match canonical_quantity(value) {
-            Ok(text) => go_json::write_string(out, &text),
+        (Kind::Quantity, _) => match Quantity::from_json(value) {
+            Ok(quantity) => go_json::write_string(out, &quantity.to_string()),
             Err(_) => go_json::write_sorted(out, value),
         },
-        (Kind::Time, Value::String(text)) => {
-            go_json::write_string(out, time::canonical(text).as_deref().unwrap_or(text));
-        }
+        (Kind::Time, Value::String(text)) => match time::canonical(text).as_deref() {
+            Some(time::ZERO) => out.push_str("null"),
+            canonical => go_json::write_string(out, canonical.unwrap_or(text)),
+        },
         (_, Value::Number(number)) => write_integer(out, number, as_float),
         (_, Value::String(text)) => go_json::write_string(out, text),
         (_, Value::Bool(flag)) => out.push_str(if *flag { "true" } else { "false" }),
@@ -82,12 +93,4 @@ fn write_integer(out: &mut String, number: &Number, as_float: bool) {
         Some(value) => write!(out, "{value}"),
         None => write!(out, "{number}"),
     };
-}
-
-/// The canonical text of a quantity (E-20), or what is wrong with it.
-fn canonical_quantity(value: &Value) -> Result<String, String> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        other => Ok(other.to_string()),
-    }
 }

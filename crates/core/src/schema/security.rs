@@ -16,8 +16,8 @@ pub(super) static SECURITY_CONTEXT: Schema = Schema::new(
         pointer("readOnlyRootFilesystem", Bool),
         pointer("allowPrivilegeEscalation", Bool),
         pointer("procMount", Text),
-        pointer("seccompProfile", Object(&SECCOMP_PROFILE)),
-        pointer("appArmorProfile", Object(&APP_ARMOR_PROFILE)),
+        pointer("seccompProfile", Object(&PROFILE)),
+        pointer("appArmorProfile", Object(&PROFILE)),
     ],
 );
 
@@ -38,8 +38,4 @@ static WINDOWS_SECURITY_CONTEXT_OPTIONS: Schema = Schema::new(
     ],
 );
 
-static SECCOMP_PROFILE: Schema =
-    Schema::new("SeccompProfile", &[always("type", Text), pointer("localhostProfile", Text)]);
-
-static APP_ARMOR_PROFILE: Schema =
-    Schema::new("AppArmorProfile", &[always("type", Text), pointer("localhostProfile", Text)]);
+static PROFILE: Schema = Schema::new("Profile", &[always("type", Text), pointer("localhostProfile", Text)]);

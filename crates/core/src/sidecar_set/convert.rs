@@ -59,3 +59,112 @@ fn take_label(object: &mut Object) -> Option<Value> {
 fn is_empty(text: &Value) -> bool {
     text.as_str().is_none_or(str::is_empty)
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn beta(mut object: Value) -> Value {
+        to_v1beta1(&mut object);
+        object
+    }
+
+    fn alpha(mut object: Value) -> Value {
+        to_v1alpha1(&mut object);
+        object
+    }
+
+    #[rstest]
+    #[case::a_namespace_becomes_a_selector_and_displaces_one(
+        json!({"spec": {"namespace": "ns", "namespaceSelector": {"matchLabels": {"a": "b"}}}}),
+        json!({"spec": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}}})
+    )]
+    #[case::an_empty_namespace_does_not(
+        json!({"spec": {"namespace": "", "namespaceSelector": {"matchLabels": {"a": "b"}}}}),
+        json!({"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}}})
+    )]
+    #[case::an_empty_selector_is_copied(
+        json!({"spec": {"namespaceSelector": {}}}),
+        json!({"spec": {"namespaceSelector": {}}})
+    )]
+    #[case::the_label_becomes_the_custom_version(
+        json!({"metadata": {"labels": {"apps.kruise.io/sidecarset-custom-version": "v2", "a": "b"}}, "spec": {}}),
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"customVersion": "v2"}})
+    )]
+    #[case::an_empty_label_goes_away(
+        json!({"metadata": {"labels": {"apps.kruise.io/sidecarset-custom-version": ""}}, "spec": {}}),
+        json!({"metadata": {}, "spec": {}})
+    )]
+    #[case::a_custom_version_that_v1alpha1_does_not_have_stays_unknown(
+        json!({"spec": {"customVersion": {"any": "thing"}}}),
+        json!({"spec": {}})
+    )]
+    #[case::without_a_spec(
+        json!({"metadata": {"labels": {"apps.kruise.io/sidecarset-custom-version": "v2"}}}),
+        json!({"metadata": {}, "spec": {"customVersion": "v2"}})
+    )]
+    #[case::everything_else_stays(
+        json!({"spec": {"containers": [{"name": "a", "new": null}], "volumes": [], "unknown": 1}, "extra": [1.0]}),
+        json!({"spec": {"containers": [{"name": "a", "new": null}], "volumes": [], "unknown": 1}, "extra": [1.0]})
+    )]
+    fn a10_to_v1beta1(#[case] object: Value, #[case] mut expected: Value) {
+        expected["apiVersion"] = json!("apps.kruise.io/v1beta1");
+        assert_eq!(beta(object), expected);
+    }
+
+    #[rstest]
+    #[case::the_selector_is_copied_and_no_namespace_is_made(
+        json!({"spec": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}}}),
+        json!({"spec": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}}})
+    )]
+    #[case::the_custom_version_becomes_the_label(
+        json!({"metadata": {"name": "s"}, "spec": {"customVersion": "v2"}}),
+        json!({"metadata": {"name": "s", "labels": {"apps.kruise.io/sidecarset-custom-version": "v2"}}, "spec": {}})
+    )]
+    #[case::an_empty_custom_version_does_not(
+        json!({"metadata": {"name": "s"}, "spec": {"customVersion": ""}}),
+        json!({"metadata": {"name": "s"}, "spec": {}})
+    )]
+    #[case::a_namespace_that_v1beta1_does_not_have_stays_unknown(
+        json!({"spec": {"namespace": "ns", "unknown": [null]}}),
+        json!({"spec": {"unknown": [null]}})
+    )]
+    #[case::without_metadata(
+        json!({"spec": {"customVersion": "v2"}}),
+        json!({"metadata": {"labels": {"apps.kruise.io/sidecarset-custom-version": "v2"}}, "spec": {}})
+    )]
+    fn a11_to_v1alpha1(#[case] object: Value, #[case] mut expected: Value) {
+        expected["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+        assert_eq!(alpha(object), expected);
+    }
+
+    #[test]
+    fn a12_the_custom_version_survives_and_a_namespace_reads_back_as_a_selector() {
+        let object = json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet",
+            "metadata": {"name": "s", "labels": {"apps.kruise.io/sidecarset-custom-version": "v2"}},
+            "spec": {"namespace": "ns", "containers": [{"name": "a"}]},
+        });
+        let back = alpha(beta(object.clone()));
+        assert_eq!(back["metadata"], object["metadata"]);
+        assert_eq!(
+            back["spec"],
+            json!({
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ns"}},
+                "containers": [{"name": "a"}],
+            })
+        );
+    }
+
+    #[rstest]
+    #[case(json!(null))]
+    #[case(json!([]))]
+    #[case(json!("text"))]
+    fn what_is_no_object_stays(#[case] value: Value) {
+        assert_eq!(beta(value.clone()), value);
+        assert_eq!(alpha(value.clone()), value);
+    }
+}

@@ -127,3 +127,122 @@ pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors:
         Some(other) => errors.push(FieldError::not_supported(&path, other, supported)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(errors: &[FieldError]) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[rstest]
+    #[case::no_kind(
+        json!({"apiVersion": "apps.kruise.io/v1beta1"}),
+        &["kind: Required value: must be SidecarSet"]
+    )]
+    #[case::another_kind(
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "sidecarSet"}),
+        &["kind: Unsupported value: \"sidecarSet\": supported values: \"SidecarSet\""]
+    )]
+    #[case::another_version(
+        json!({"apiVersion": "apps.kruise.io/v1", "kind": "SidecarSet"}),
+        &["apiVersion: Unsupported value: \"apps.kruise.io/v1\": supported values: \"apps.kruise.io/v1alpha1\", \"apps.kruise.io/v1beta1\""]
+    )]
+    #[case::nothing(
+        json!(null),
+        &[
+            "kind: Required value: must be SidecarSet",
+            "apiVersion: Required value: must be apps.kruise.io/v1alpha1 or apps.kruise.io/v1beta1",
+        ]
+    )]
+    #[case::wrong_types(
+        json!({"apiVersion": 1, "kind": null}),
+        &[
+            "kind: Required value: must be SidecarSet",
+            "apiVersion: Unsupported value: \"1\": supported values: \"apps.kruise.io/v1alpha1\", \"apps.kruise.io/v1beta1\"",
+        ]
+    )]
+    #[case::a_type_error(
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "spec": {"containers": {}}}),
+        &["spec.containers: Invalid value: must be a list, found an object"]
+    )]
+    fn manifests_are_refused_with_the_field(#[case] object: Value, #[case] expected: &[&str]) {
+        assert_eq!(texts(&decode(object).unwrap_err()), expected);
+    }
+
+    #[test]
+    fn each_version_has_its_own_field() {
+        let object = |version: Version| {
+            json!({
+                "apiVersion": version.api_version(), "kind": "SidecarSet",
+                "spec": {"namespace": 1, "customVersion": 2},
+            })
+        };
+        let paths = |version| decode(object(version)).unwrap_err().into_iter().map(|error| error.path);
+        assert!(paths(Version::V1Alpha1).eq([FieldPath::new("spec.namespace")]));
+        assert!(paths(Version::V1Beta1).eq([FieldPath::new("spec.customVersion")]));
+    }
+
+    #[test]
+    fn a10_a_manifest_keeps_its_version_beside_its_v1beta1_form() {
+        let decoded = decode(json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": "s"},
+            "spec": {"namespace": "ns", "containers": null, "new": null},
+        }))
+        .unwrap();
+        assert_eq!(decoded.version(), Version::V1Alpha1);
+        let own = json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": "s"},
+            "spec": {"namespace": "ns", "new": null},
+        });
+        assert_eq!(decoded.object(), &own);
+        assert_eq!(decoded.clone().into_object(), own);
+        let set = decoded.into_sidecar_set();
+        assert_eq!(
+            set.into_value(),
+            json!({
+                "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "s"},
+                "spec": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}, "new": null},
+            })
+        );
+    }
+
+    #[test]
+    fn a_v1beta1_manifest_stays_and_needs_no_name() {
+        let object = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+            "spec": {"namespace": ["unknown here"], "customVersion": "v2"},
+        });
+        assert_eq!(decode(object.clone()).unwrap().into_sidecar_set().into_value(), object);
+    }
+
+    #[test]
+    fn r2_a_revision_spec_has_its_five_keys() {
+        let data = json!({"spec": {
+            "$patch": "replace", "containers": [{"name": "a", "image": null}], "initContainers": null,
+            "volumes": [{"name": "v", "new": null}], "imagePullSecrets": [], "patchPodMetadata": null,
+            "updateStrategy": 5,
+        }});
+        assert_eq!(
+            decode_revision_spec(&data).unwrap(),
+            json!({"containers": [{"name": "a"}], "volumes": [{"name": "v", "new": null}], "imagePullSecrets": []})
+        );
+    }
+
+    #[rstest]
+    #[case::nothing(json!(null), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
+    #[case::no_object(json!("spec"), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
+    #[case::no_spec(json!({"spec": null}), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
+    #[case::spec_is_text(json!({"spec": "x"}), "data.spec: Invalid value: must be an object, found a string")]
+    #[case::type_error(
+        json!({"spec": {"volumes": [{"name": 1}]}}),
+        "data.spec.volumes[0].name: Invalid value: must be a string, found a number; put it in quotes"
+    )]
+    fn revisions_that_hold_something_else_are_refused(#[case] data: Value, #[case] expected: &str) {
+        assert_eq!(texts(&decode_revision_spec(&data).unwrap_err()), [expected]);
+    }
+}
