@@ -100,7 +100,8 @@ impl FindError {
 /// Finds a revision of `set`.
 ///
 /// By name: among `revisions`, those of the settings, else in the cluster, in `system_namespace`. By custom version:
-/// the newest among `revisions` that carries it as a label.
+/// the newest among `revisions` that carries it as a label. Revisions of the settings that say that they are in
+/// another namespace are not looked at.
 pub fn find(
     set: &SidecarSet,
     selection: Selection<'_>,
@@ -108,24 +109,24 @@ pub fn find(
     system_namespace: &str,
     lookup: &dyn Lookup,
 ) -> Result<ControllerRevision, FindError> {
+    let mut stored = revisions.iter().filter(|revision| ["", system_namespace].contains(&revision.namespace()));
     let name = match selection {
         Selection::Name(name) => name,
-        Selection::CustomVersion(version) => return newest(set, version, revisions),
+        Selection::CustomVersion(version) => return newest(set, version, stored),
     };
-    let revision = match revisions.iter().find(|revision| revision.name() == name) {
+    let revision = match stored.find(|revision| revision.name() == name) {
         Some(revision) => revision.clone(),
         None => read(name, system_namespace, lookup)?,
     };
     if belongs_to(&revision, set) { Ok(revision) } else { Err(FindError::Foreign { name: name.to_owned() }) }
 }
 
-fn newest(
+fn newest<'a>(
     set: &SidecarSet,
     version: &str,
-    revisions: &[ControllerRevision],
+    revisions: impl Iterator<Item = &'a ControllerRevision>,
 ) -> Result<ControllerRevision, FindError> {
     revisions
-        .iter()
         .filter(|revision| revision.label(names::CUSTOM_VERSION_LABEL) == Some(version) && belongs_to(revision, set))
         // The name decides between two with one number, as it does in the reference once their times are equal.
         .max_by_key(|revision| (revision.revision(), revision.name()))
