@@ -71,7 +71,7 @@ pub(super) fn check_resource(reference: &Node<'_>, in_volume: bool, errors: &mut
     };
     let Some(divisor) = reference.raw("divisor") else { return };
     let written = match Quantity::from_json(divisor) {
-        Ok(divisor) if divisor == Quantity::ZERO => return,
+        Ok(divisor) if divisor.is_zero() => return,
         Ok(divisor) => divisor.to_string(),
         Err(error) => error.to_string(),
     };

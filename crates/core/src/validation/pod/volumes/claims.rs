@@ -104,7 +104,7 @@ fn check_storage(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
     let at = spec.at("resources").key("storage");
     match json::at(spec.value, &["resources", "requests", "storage"]).map(Quantity::from_json) {
         None => errors.push(FieldError::required(&at, "a claim needs resources.requests.storage")),
-        Some(Ok(size)) if size <= Quantity::ZERO => {
+        Some(Ok(size)) if size.is_zero() || size.is_negative() => {
             errors.push(FieldError::invalid(&at, size, "must be greater than zero"));
         }
         Some(Ok(_)) => {}
