@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::expression::{self, Slot};
+use crate::expression::{Expression, Slot};
 use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::pattern::Pattern;
@@ -51,7 +51,7 @@ fn validate_policy(container: &Value, policy: &Value, path: &FieldPath) -> Vec<F
         for (resource, slot) in [("cpu", Slot::Cpu), ("memory", Slot::Memory)] {
             let text = json::text(value, &[resource]);
             if !text.is_empty() {
-                let wrong = expression::check(text, slot).err();
+                let wrong = Expression::parse(text).and_then(|expression| expression.check(slot)).err();
                 errors.extend(wrong.map(|wrong| {
                     FieldError::invalid(&at.child(half).child(resource), text, format!("invalid expression: {wrong}"))
                 }));
