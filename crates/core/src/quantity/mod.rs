@@ -83,7 +83,8 @@ impl Quantity {
             Value::String(text) => {
                 Self::parse(text.trim_matches(|c: char| c == ' ' || (c.is_whitespace() && !c.is_ascii())))
             }
-            Value::Number(number) => Self::parse(number.as_str()),
+            // serde_json writes every exponent with a sign; people leave the plus out.
+            Value::Number(number) => Self::parse(&number.as_str().replacen("e+", "e", 1)),
             Value::Bool(_) => Err(QuantityError::Type("a boolean")),
             Value::Array(_) => Err(QuantityError::Type("a list")),
             Value::Object(_) => Err(QuantityError::Type("an object")),

@@ -1,0 +1,120 @@
+//! The resources of the target containers, put together (E-2).
+
+use serde_json::Value;
+
+use super::Slot;
+use crate::field::{FieldError, FieldPath};
+use crate::json;
+use crate::quantity::{Quantity, QuantityError};
+
+/// `targetContainersMode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// `sum`: what the targets have together.
+    Sum,
+    /// `max`: the most that any of them has.
+    Max,
+}
+
+impl Mode {
+    /// The values of `targetContainersMode`.
+    pub const NAMES: [&'static str; 2] = ["sum", "max"];
+
+    /// Reads `targetContainersMode`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "sum" => Some(Self::Sum),
+            "max" => Some(Self::Max),
+            _ => None,
+        }
+    }
+
+    fn join(self, left: &Quantity, right: Quantity) -> Result<Quantity, QuantityError> {
+        match self {
+            Self::Sum => left.checked_add(&right).ok_or(QuantityError::TooLarge),
+            // The first one where they are equal.
+            Self::Max if right > *left => Ok(right),
+            Self::Max => Ok(left.clone()),
+        }
+    }
+}
+
+/// Limits of the targets together; `None` is unlimited: at least one target has no such limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Cores.
+    pub cpu: Option<Quantity>,
+    /// Bytes.
+    pub memory: Option<Quantity>,
+}
+
+/// Requests of the targets together; a missing request counts as 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Cores.
+    pub cpu: Quantity,
+    /// Bytes.
+    pub memory: Quantity,
+}
+
+/// What expressions compute with. The default is that of no targets: unlimited, no requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aggregate {
+    /// `resources.limits`.
+    pub limits: Limits,
+    /// `resources.requests`.
+    pub requests: Requests,
+}
+
+/// Puts the limits and requests of `containers` (core/v1 Containers) together.
+///
+/// Errors: every quantity that cannot be read, at `containers[<name>].resources.limits[cpu]` and the like.
+pub fn aggregate(mode: Mode, containers: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let mut join = |section, slot, all| together(mode, containers, section, slot, all, &mut errors);
+    let aggregate = Aggregate {
+        limits: Limits { cpu: join("limits", Slot::Cpu, true), memory: join("limits", Slot::Memory, true) },
+        requests: Requests {
+            cpu: join("requests", Slot::Cpu, false).unwrap_or_default(),
+            memory: join("requests", Slot::Memory, false).unwrap_or_default(),
+        },
+    };
+    if errors.is_empty() { Ok(aggregate) } else { Err(errors) }
+}
+
+/// One resource of one section, or nothing where no container has it, or not every one and `all` of them must.
+fn together(
+    mode: Mode,
+    containers: &[&Value],
+    section: &str,
+    slot: Slot,
+    all: bool,
+    errors: &mut Vec<FieldError>,
+) -> Option<Quantity> {
+    let mut total: Option<Quantity> = None;
+    let mut missing = false;
+    for container in containers {
+        let Some(value) = json::at(container, &["resources", section, slot.variable()]) else {
+            missing = true;
+            continue;
+        };
+        let joined = Quantity::from_json(value).and_then(|quantity| match &total {
+            Some(total) => mode.join(total, quantity),
+            None => match mode {
+                // A sum starts at zero, and a sum does not keep the text of what it adds.
+                Mode::Sum => mode.join(&Quantity::default(), quantity),
+                Mode::Max => Ok(quantity),
+            },
+        });
+        match joined {
+            Ok(joined) => total = Some(joined),
+            Err(error) => {
+                let path = FieldPath::new("containers").key(json::text(container, &["name"]));
+                let path = path.child("resources").child(section).key(slot.variable());
+                let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                errors.push(FieldError::invalid(&path, shown, error.to_string()));
+            }
+        }
+    }
+    if all && missing { None } else { total }
+}

@@ -1,0 +1,122 @@
+//! The arithmetic of expressions (E-7).
+//!
+//! Results are compared with the reference's, so the order of the floating-point operations is the reference's:
+//! a quantity counts as its thousandths, rounded up, as a float64; a result is cut off to whole thousandths.
+//! Where the reference wraps around or yields infinity, here is an error.
+
+use super::ExpressionError;
+use crate::quantity::{Format, Quantity};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// A value on the way.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    Number(f64),
+    Quantity(Quantity),
+    /// A quantity that depends on the variable, whose value is not known yet: all that can be said is its type.
+    Unknown,
+}
+
+/// 2⁶³ as a float: the first value beyond `i64`.
+const I64_END: f64 = 9_223_372_036_854_775_808.0;
+
+/// The whole part of `value`, where it fits.
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked, and the fraction is to be cut off")]
+pub(super) fn to_i64(value: f64) -> Option<i64> {
+    (-I64_END..I64_END).contains(&value).then_some(value as i64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the reference computes with the nearest float")]
+fn to_f64(value: i64) -> f64 {
+    value as f64
+}
+
+/// A plain number as a quantity: its thousandths, cut off.
+pub(super) fn number_to_quantity(number: f64) -> Option<Quantity> {
+    Some(Quantity::from_milli(to_i64(number * 1000.0)?, Format::DecimalSi))
+}
+
+fn finite(number: f64) -> Option<Operand> {
+    number.is_finite().then_some(Operand::Number(number))
+}
+
+/// The thousandths of `quantity` changed by `change`, in the quantity's own format.
+fn scaled(quantity: &Quantity, change: impl FnOnce(f64) -> f64) -> Option<Operand> {
+    let milli = to_i64(change(to_f64(quantity.to_milli_ceil()?)))?;
+    Some(Operand::Quantity(Quantity::from_milli(milli, quantity.format())))
+}
+
+/// A quantity, known or not.
+fn to_quantity(operand: Operand) -> Option<Option<Quantity>> {
+    match operand {
+        Operand::Number(number) => number_to_quantity(number).map(Some),
+        Operand::Quantity(quantity) => Some(Some(quantity)),
+        Operand::Unknown => Some(None),
+    }
+}
+
+/// Joins two quantities; a number counts as its thousandths. `None` is an overflow.
+fn joined(left: Operand, right: Operand, join: fn(Quantity, Quantity) -> Option<Quantity>) -> Option<Operand> {
+    let (left, right) = (to_quantity(left)?, to_quantity(right)?);
+    let (Some(left), Some(right)) = (left, right) else { return Some(Operand::Unknown) };
+    join(left, right).map(Operand::Quantity)
+}
+
+/// `left operator right`.
+pub(super) fn apply(
+    operator: Operator,
+    column: usize,
+    left: Operand,
+    right: Operand,
+) -> Result<Operand, ExpressionError> {
+    use Operand::{Number, Quantity, Unknown};
+    let result = match (operator, left, right) {
+        (Operator::Add, Number(left), Number(right)) => finite(left + right),
+        (Operator::Subtract, Number(left), Number(right)) => finite(left - right),
+        (Operator::Add, left, right) => joined(left, right, |left, right| left.checked_add(&right)),
+        (Operator::Subtract, left, right) => joined(left, right, |left, right| left.checked_sub(&right)),
+        (Operator::Multiply, Number(left), Number(right)) => finite(left * right),
+        (Operator::Multiply, Number(number), Quantity(quantity))
+        | (Operator::Multiply, Quantity(quantity), Number(number)) => scaled(&quantity, |milli| milli * number),
+        (Operator::Multiply, Number(_), Unknown) | (Operator::Multiply, Unknown, Number(_)) => Some(Unknown),
+        (Operator::Multiply, Quantity(_) | Unknown, Quantity(_) | Unknown) => {
+            return Err(ExpressionError::QuantityTimesQuantity { column });
+        }
+        (Operator::Divide, _, Quantity(_) | Unknown) => return Err(ExpressionError::DivisionByQuantity { column }),
+        (Operator::Divide, _, Number(0.0)) => return Err(ExpressionError::DivisionByZero { column }),
+        (Operator::Divide, Number(left), Number(right)) => finite(left / right),
+        (Operator::Divide, Quantity(quantity), Number(number)) => scaled(&quantity, |milli| milli / number),
+        (Operator::Divide, Unknown, Number(_)) => Some(Unknown),
+    };
+    result.ok_or(ExpressionError::Overflow { column })
+}
+
+/// The greater, or the lesser, of two; the left one where they are equal.
+pub(super) fn pick(greater: bool, column: usize, left: Operand, right: Operand) -> Result<Operand, ExpressionError> {
+    if let (Operand::Number(left), Operand::Number(right)) = (&left, &right) {
+        let takes_left = if greater { left >= right } else { left <= right };
+        return Ok(Operand::Number(if takes_left { *left } else { *right }));
+    }
+    let result = if greater {
+        joined(left, right, |left, right| Some(if left >= right { left } else { right }))
+    } else {
+        joined(left, right, |left, right| Some(if left <= right { left } else { right }))
+    };
+    result.ok_or(ExpressionError::Overflow { column })
+}
+
+/// `-operand`.
+pub(super) fn negated(operand: Operand) -> Operand {
+    match operand {
+        Operand::Number(number) => Operand::Number(-number),
+        Operand::Quantity(quantity) => Operand::Quantity(quantity.negated()),
+        Operand::Unknown => Operand::Unknown,
+    }
+}

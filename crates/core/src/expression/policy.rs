@@ -1,0 +1,136 @@
+//! `resourcesPolicy` of a sidecar: from the targets' resources to its own (E-3).
+
+use serde_json::Value;
+
+use super::{Aggregate, Expression, ExpressionError, Mode, Slot};
+use crate::field::{FieldError, FieldPath};
+use crate::json::{self, Object};
+use crate::quantity::Quantity;
+
+/// A part of `resourcesExpr`, and of the `resources` that come of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    Limits,
+    Requests,
+}
+
+impl Section {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Limits => "limits",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+const PLACES: [(Section, Slot); 4] = [
+    (Section::Limits, Slot::Cpu),
+    (Section::Limits, Slot::Memory),
+    (Section::Requests, Slot::Cpu),
+    (Section::Requests, Slot::Memory),
+];
+
+fn path(section: Section, slot: Slot) -> FieldPath {
+    FieldPath::new("resourcesExpr").child(section.key()).child(slot.variable())
+}
+
+/// One expression with its place.
+#[derive(Clone, Debug)]
+struct Entry {
+    section: Section,
+    slot: Slot,
+    expression: Expression,
+}
+
+/// A `resourcesPolicy` whose mode and expressions are well formed.
+#[derive(Clone, Debug)]
+pub struct ResourcesPolicy {
+    mode: Mode,
+    name_regex: String,
+    entries: Vec<Entry>,
+}
+
+impl ResourcesPolicy {
+    /// Reads the JSON of a `resourcesPolicy`; an expression that is absent or `""` computes nothing.
+    ///
+    /// Errors, with paths below the policy: an unknown mode, every expression that is not well formed.
+    pub fn from_json(policy: &Value) -> Result<Self, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        let text = json::text(policy, &["targetContainersMode"]);
+        let mode = Mode::parse(text);
+        if mode.is_none() {
+            errors.push(FieldError::not_supported(&FieldPath::new("targetContainersMode"), text, &Mode::NAMES));
+        }
+        let mut entries = Vec::new();
+        for (section, slot) in PLACES {
+            let text = json::text(policy, &["resourcesExpr", section.key(), slot.variable()]);
+            if text.is_empty() {
+                continue;
+            }
+            match Expression::parse(text) {
+                Ok(expression) => entries.push(Entry { section, slot, expression }),
+                Err(error) => errors.push(FieldError::invalid(&path(section, slot), text, error.to_string())),
+            }
+        }
+        match mode {
+            Some(mode) if errors.is_empty() => {
+                let name_regex = json::text(policy, &["targetContainersNameRegex"]).to_owned();
+                Ok(Self { mode, name_regex, entries })
+            }
+            _ => Err(errors),
+        }
+    }
+
+    /// `targetContainersMode`.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// `targetContainersNameRegex` as written; `""` where it is absent. Targets match it anywhere in their name (E-1).
+    pub fn name_regex(&self) -> &str {
+        &self.name_regex
+    }
+
+    /// Whether the result depends on any container: some expression has a variable.
+    pub fn needs_targets(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.expression.is_constant())
+    }
+
+    /// What is wrong with the expressions whatever the targets are, see [`Expression::check`]; paths as in
+    /// [`Self::evaluate`].
+    pub fn check(&self) -> Vec<(FieldPath, ExpressionError)> {
+        let wrong = |entry: &Entry| Some((path(entry.section, entry.slot), entry.expression.check(entry.slot).err()?));
+        self.entries.iter().filter_map(wrong).collect()
+    }
+
+    /// The sidecar's new `resources`, which replace the old ones wholly (E-3).
+    ///
+    /// A limit that depends on what is unlimited is left out; empty maps are left out. Without targets, take
+    /// the default aggregate.
+    ///
+    /// Errors: every expression that has no result, at `resourcesExpr.limits.cpu` and the like.
+    pub fn evaluate(&self, targets: &Aggregate) -> Result<Value, Vec<(FieldPath, ExpressionError)>> {
+        let mut resources = Object::new();
+        let mut errors = Vec::new();
+        let unused = Quantity::default();
+        for Entry { section, slot, expression } in &self.entries {
+            let variable = match (section, slot) {
+                (Section::Limits, Slot::Cpu) => targets.limits.cpu.as_ref(),
+                (Section::Limits, Slot::Memory) => targets.limits.memory.as_ref(),
+                (Section::Requests, Slot::Cpu) => Some(&targets.requests.cpu),
+                (Section::Requests, Slot::Memory) => Some(&targets.requests.memory),
+            };
+            // A constant does not look at its variable.
+            let Some(variable) = variable.or(expression.is_constant().then_some(&unused)) else { continue };
+            match expression.evaluate(*slot, variable) {
+                Ok(quantity) => {
+                    if let Some(map) = json::object_mut(&mut resources, section.key()) {
+                        map.insert(slot.variable().to_owned(), Value::String(quantity.to_string()));
+                    }
+                }
+                Err(error) => errors.push((path(*section, *slot), error)),
+            }
+        }
+        if errors.is_empty() { Ok(Value::Object(resources)) } else { Err(errors) }
+    }
+}
