@@ -34,7 +34,7 @@ pub fn split(payload: &[u8]) -> Result<(Value, &str), Refusal> {
 /// `validate_settings` get here.
 pub fn settings(text: &str) -> Result<Settings, Refusal> {
     let parsed = parse(text.as_bytes()).map_err(|error| vec![error]);
-    parsed.and_then(|settings| Settings::decode(&settings)).map_err(|errors| {
+    parsed.and_then(Settings::decode).map_err(|errors| {
         let root = FieldPath::new("settings");
         let reasons = errors.into_iter().map(|error| {
             let path = error.clone().below(&root).path;
@@ -47,7 +47,7 @@ pub fn settings(text: &str) -> Result<Settings, Refusal> {
 
 /// Everything that is wrong with settings: decoding first, and validation where that succeeds.
 pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
-    match parse(payload).map_err(|error| vec![error]).and_then(|settings| Settings::decode(&settings)) {
+    match parse(payload).map_err(|error| vec![error]).and_then(Settings::decode) {
         Ok(settings) => settings.validate(),
         Err(errors) => errors,
     }

@@ -60,6 +60,18 @@ pub fn list_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Vec<Val
     slot.as_array_mut()
 }
 
+/// What a value is, for messages: `a string`, `null`, ...
+pub const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
 /// The depth of `value`: 0 for a scalar, one more than the deepest member for a container. Stops at `limit`.
 pub fn depth(value: &Value, limit: usize) -> usize {
     if limit == 0 {

@@ -75,14 +75,15 @@ impl Lookup for Memo<'_> {
 
 /// Reads the text of a host's error: the policy server reports everything as a string.
 ///
-/// Substrings, because the text carries a prefix and, with backtraces on, a stack trace (`kubewarden.md`,
-/// section 2). The text itself is never shown to users.
+/// Substrings, because the text carries prefixes and, with backtraces on, a stack trace, whose frames are not
+/// looked at. "Not found" is only what says so of an object by name: a kind that the API server does not serve, or a
+/// 404 on the way to it, is no fact about the object. The text itself is never shown to users.
 pub fn classify(error: &str) -> Answer {
-    let error = error.to_ascii_lowercase();
-    let says = |texts: &[&str]| texts.iter().any(|text| error.contains(text));
-    if says(&["cannot find ", "notfound", "not found (404)", "code: 404"]) {
+    let message = error.split("Stack backtrace").next().unwrap_or_default().to_ascii_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    if says(&["cannot find "]) && says(&[" named '"]) {
         Answer::NotFound
-    } else if says(&["forbidden", "403", "not been granted access", "unauthorized", "401", "no access"]) {
+    } else if says(&["forbidden", "not been granted access", "unauthorized", "code: 401", "code: 403"]) {
         Answer::Failed(Failure::Forbidden)
     } else if says(&["timeout", "timed out", "deadline", "elapsed"]) {
         Answer::Failed(Failure::Timeout)
@@ -111,5 +112,98 @@ impl Failure {
             ),
             Self::Timeout | Self::Unavailable => "try again".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    const FORBIDDEN: Answer = Answer::Failed(Failure::Forbidden);
+    const TIMEOUT: Answer = Answer::Failed(Failure::Timeout);
+    const UNAVAILABLE: Answer = Answer::Failed(Failure::Unavailable);
+
+    #[rstest]
+    #[case::absent_namespace(
+        "Host error: Callback evaluation failure: Cannot find v1/Namespace named 'x' inside of namespace 'None'",
+        Answer::NotFound
+    )]
+    #[case::absent_config_map(
+        "Host error: Callback evaluation failure: Cannot find v1/ConfigMap named 'c' inside of namespace 'Some(\"n\")'",
+        Answer::NotFound
+    )]
+    #[case::replayed("Cannot find v1/Namespace named 'test' inside of namespace 'None'", Answer::NotFound)]
+    #[case::absent_with_a_trace_that_names_a_timeout(
+        "Cannot find v1/Namespace named 'x' inside of namespace 'None'\n\nStack backtrace:\n   0: tokio::time::timeout",
+        Answer::NotFound
+    )]
+    #[case::named_like_an_error(
+        "Cannot find v1/Namespace named 'forbidden-timeout-403' inside of namespace 'None'",
+        Answer::NotFound
+    )]
+    #[case::rbac(
+        "Host error: Callback evaluation failure: ApiError: namespaces \"x\" is forbidden: User \
+         \"system:serviceaccount:kubewarden:policy-server\" cannot get resource \"namespaces\" in API group \"\" in \
+         the namespace \"x\": Forbidden (ErrorResponse { status: \"Failure\", reason: \"Forbidden\", code: 403 })",
+        FORBIDDEN
+    )]
+    #[case::expired_token("ApiError: Unauthorized: Unauthorized (ErrorResponse { code: 401 })", FORBIDDEN)]
+    #[case::not_in_context_aware_resources(
+        "Host error: Policy has not been granted access to Kubernetes v1/Namespace resources. The violation has been reported.",
+        FORBIDDEN
+    )]
+    #[case::not_in_host_capabilities(
+        "Host error: Policy has not been granted access to the 'kubernetes/get_resource' host capability. The violation has been reported.",
+        FORBIDDEN
+    )]
+    #[case::slow("Callback evaluation failure: ServiceError: client error (Connect): deadline has elapsed", TIMEOUT)]
+    #[case::slow_connection("HyperError: operation timed out", TIMEOUT)]
+    #[case::kind_not_served(
+        "Callback evaluation failure: Cannot find resource apps/v1/ControllerRevision",
+        UNAVAILABLE
+    )]
+    #[case::group_not_served(
+        "Callback evaluation failure: error finding resource apps/v1 / ControllerRevision: ApiError: the server could \
+         not find the requested resource: NotFound (ErrorResponse { code: 404 })",
+        UNAVAILABLE
+    )]
+    #[case::no_client("Callback evaluation failure: kube::Client was not initialized properly", UNAVAILABLE)]
+    #[case::no_channel("Cannot process Wasm guest request: callback channel not provided", UNAVAILABLE)]
+    #[case::full_channel("Error sending request over callback channel: Full(..)", UNAVAILABLE)]
+    #[case::refused_connection(
+        "client error (Connect): tcp connect error: Connection refused (os error 111)",
+        UNAVAILABLE
+    )]
+    #[case::trace_only("boom\n\nStack backtrace:\n  0: Cannot find named ' forbidden timeout", UNAVAILABLE)]
+    #[case::empty("", UNAVAILABLE)]
+    fn p6_host_errors_are_told_apart(#[case] error: &str, #[case] answer: Answer) {
+        assert_eq!(classify(error), answer);
+    }
+
+    /// Counts what it is asked.
+    struct Counting(Cell<u32>);
+
+    impl Lookup for Counting {
+        fn get(&self, object: &ObjectRef) -> Answer {
+            self.0.set(self.0.get() + 1);
+            Answer::Found(json!({ "kind": object.kind }))
+        }
+    }
+
+    #[test]
+    fn each_question_is_asked_once() {
+        let cluster = Counting(Cell::new(0));
+        let memo = Memo::new(&cluster);
+        let object =
+            |name: &str| ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
+        assert_eq!(memo.get(&object("a")), memo.get(&object("a")));
+        assert_eq!(cluster.0.get(), 1);
+        memo.get(&object("b"));
+        assert_eq!(cluster.0.get(), 2);
     }
 }

@@ -5,9 +5,9 @@
 
 use serde_json::Value;
 
+use crate::field::{Cause, FieldError, FieldPath};
 use crate::json;
 use crate::outcome::{Code, Reason, Refusal};
-use crate::field::{Cause, FieldError, FieldPath};
 
 /// What is done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,7 +115,13 @@ impl Request {
             group: text(&kind, "group", &kind_path, Need::Optional, errors),
             version: text(&kind, "version", &kind_path, Need::Optional, errors),
             // One error is enough where `kind` itself is missing or no object.
-            kind: text(&kind, "kind", &kind_path, if kind.is_object() { Need::Required } else { Need::Optional }, errors),
+            kind: text(
+                &kind,
+                "kind",
+                &kind_path,
+                if kind.is_object() { Need::Required } else { Need::Optional },
+                errors,
+            ),
         };
         let operation = text(request, "operation", &root, Need::Required, errors);
         let operation = Operation::of(&operation).unwrap_or_else(|| {
@@ -187,15 +193,7 @@ fn take(request: &mut Value, key: &str) -> Value {
 }
 
 fn wrong_type(path: &FieldPath, found: &Value, wanted: &str) -> FieldError {
-    let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    };
-    FieldError::new(path, Cause::Type, format!("must be {wanted}, not {found}"))
+    FieldError::new(path, Cause::Type, format!("must be {wanted}, found {}", json::type_name(found)))
 }
 
 fn undecodable(error: FieldError) -> Reason {
@@ -300,7 +298,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             refusal.message(),
-            "request.kind.kind: Invalid value: must be a string, not a number; \
+            "request.kind.kind: Invalid value: must be a string, found a number; \
              request.operation: Unsupported value: \"PATCH\": supported values: \"CREATE\", \"UPDATE\", \"DELETE\", \
              \"CONNECT\"; request.uid: Required value: every AdmissionRequest has one"
         );

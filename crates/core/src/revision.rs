@@ -100,8 +100,7 @@ impl FindError {
 /// Finds a revision of `set`.
 ///
 /// By name: among `revisions`, those of the settings, else in the cluster, in `system_namespace`. By custom version:
-/// the newest among `revisions` that carries it as a label. Revisions of the settings that say that they are in
-/// another namespace are not looked at.
+/// the newest among `revisions` that carries it as a label.
 pub fn find(
     set: &SidecarSet,
     selection: Selection<'_>,
@@ -109,12 +108,15 @@ pub fn find(
     system_namespace: &str,
     lookup: &dyn Lookup,
 ) -> Result<ControllerRevision, FindError> {
-    let mut stored = revisions.iter().filter(|revision| ["", system_namespace].contains(&revision.namespace()));
+    // A revision of the settings may leave its namespace out; one that names another is not the one asked for.
+    let mut here = revisions
+        .iter()
+        .filter(|revision| revision.namespace().is_empty() || revision.namespace() == system_namespace);
     let name = match selection {
         Selection::Name(name) => name,
-        Selection::CustomVersion(version) => return newest(set, version, stored),
+        Selection::CustomVersion(version) => return newest(set, version, here),
     };
-    let revision = match stored.find(|revision| revision.name() == name) {
+    let revision = match here.find(|revision| revision.name() == name) {
         Some(revision) => revision.clone(),
         None => read(name, system_namespace, lookup)?,
     };

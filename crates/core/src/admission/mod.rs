@@ -44,7 +44,11 @@ pub fn admit(request: Request, settings: &Settings, lookup: &dyn Lookup, now: Ti
                 lookup,
             };
             let old_object = Some(request.old_object).filter(|object| !object.is_null());
-            sidecar_set::admit(sidecar_set::SidecarSetRequest { operation, object: request.object, old_object }, &context)
+            let version = request.kind.version;
+            sidecar_set::admit(
+                sidecar_set::SidecarSetRequest { operation, version, object: request.object, old_object },
+                &context,
+            )
         }
         Target::Other => Verdict::Unchanged.into(),
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::hash;
 use crate::json;
@@ -12,9 +12,12 @@ use crate::names;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
 use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::decode::{Decoded, decode};
+use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
 use crate::validation::{self, Finding, canary, conflicts, injection, update, whitelist};
+
+/// The API group.
+const GROUP: &str = "apps.kruise.io";
 
 /// What is asked of the object. Nothing but these two is looked at (D-1); requests on subresources neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub enum Operation {
 pub struct SidecarSetRequest {
     /// What is asked.
     pub operation: Operation,
+    /// `request.resource.version`: the version in which both objects are.
+    pub version: String,
     /// `request.object`.
     pub object: Value,
     /// `request.oldObject`; needed for an update.
@@ -59,39 +64,45 @@ pub struct Context<'a> {
 /// nobody knows stay. Refusals: 400 with every field of a wrong type, 422 with every field that is invalid, 503 where
 /// only a failed look-up stands in the way.
 pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
-    let decoded = match decode(request.object.clone()) {
-        Ok(decoded) => decoded,
-        Err(errors) => return undecodable(&request.object, &FieldPath::default(), errors),
+    let SidecarSetRequest { operation, version, object, old_object } = request;
+    let name = json::text(&object, &["metadata", "name"]).to_owned();
+    let root = FieldPath::default();
+    let old_path = FieldPath::new("oldObject");
+    let Some(version) = Version::ALL.into_iter().find(|known| known.api_version() == format!("{GROUP}/{version}"))
+    else {
+        let supported = Version::ALL.map(Version::api_version);
+        return undecodable(&name, vec![FieldError::not_supported(&FieldPath::new("apiVersion"), version, &supported)]);
     };
-    let old = match (request.operation, &request.old_object) {
+    let sent = match decode_as(version, object, &root) {
+        Ok(sent) => sent,
+        Err(errors) => return undecodable(&name, errors),
+    };
+    let old = match (operation, old_object) {
         (Operation::Create, _) => None,
-        (Operation::Update, Some(old)) => match decode(old.clone()) {
+        (Operation::Update, Some(old)) => match decode_as(version, old, &old_path) {
             Ok(old) => Some(old.into_sidecar_set()),
-            Err(errors) => return undecodable(&request.object, &FieldPath::new("oldObject"), errors),
+            Err(errors) => return undecodable(&name, errors),
         },
         (Operation::Update, None) => {
-            let path = FieldPath::new("oldObject");
-            let missing = FieldError::required(&path, "an update carries the object before it");
-            return undecodable(&request.object, &FieldPath::default(), vec![missing]);
+            let missing = FieldError::required(&old_path, "an update carries the object before it");
+            return undecodable(&name, vec![missing]);
         }
     };
 
-    let version = decoded.version();
-    let before = decoded.object().clone();
-    let mut object = decoded.into_object();
+    let mut object = sent.object().clone();
     defaults::apply(&mut object);
     stamp(&mut object);
-    let set = match decode(object.clone()).map(Decoded::into_sidecar_set) {
-        Ok(set) => set,
-        Err(errors) => return undecodable(&request.object, &FieldPath::default(), errors),
+    let set = match decode_as(version, object.clone(), &root) {
+        Ok(set) => set.into_sidecar_set(),
+        Err(errors) => return undecodable(&name, errors),
     };
 
     let mut outcome = Outcome::from(match judge(&set, old.as_ref(), context) {
         Some(refusal) => Verdict::Refused(refusal),
-        None if object == before => Verdict::Unchanged,
+        None if object == *sent.object() => Verdict::Unchanged,
         None => Verdict::Mutated(object),
     });
-    let unknown = schema::unknown(&before, version.schema(), &FieldPath::default());
+    let unknown = schema::unknown(sent.object(), version.schema(), &root);
     outcome.warnings.extend(unknown.iter().map(|path| {
         format!("{path}: unknown field; it is kept and injected, but rollouts do not see changes to it")
     }));
@@ -103,6 +114,26 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         ));
     }
     outcome
+}
+
+/// Decodes an object that has to be of the request's version. Where it names no version or kind, the request's stand
+/// in, as they do for the reference's decoder.
+fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<Decoded, Vec<FieldError>> {
+    if let Some(object) = object.as_object_mut() {
+        for (key, value) in [("apiVersion", version.api_version()), ("kind", "SidecarSet")] {
+            let slot = object.entry(key).or_insert(Value::Null);
+            if slot.is_null() || slot == "" {
+                *slot = Value::from(value);
+            }
+        }
+    }
+    let decoded = decode(object).map_err(|errors| errors.into_iter().map(|error| error.below(path)).collect::<Vec<_>>())?;
+    if decoded.version() == version {
+        return Ok(decoded);
+    }
+    let path = path.child("apiVersion");
+    let wrong = format!("must be {}, the version of the request", version.api_version());
+    Err(vec![FieldError::invalid(&path, decoded.version().api_version(), wrong)])
 }
 
 /// Writes the hashes of the containers, whatever the user put there (H-1).
@@ -132,15 +163,12 @@ fn judge(set: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> O
     Refusal::of(findings.into_iter().map(|finding| reason(set.name(), finding)))
 }
 
-fn undecodable(object: &Value, below: &FieldPath, errors: Vec<FieldError>) -> Outcome {
-    let name = json::text(object, &["metadata", "name"]);
-    let reasons = errors
-        .into_iter()
-        .map(|error| reason(name, Finding { error: error.below(below), code: Code::Undecodable }));
+fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
+    let reasons = errors.into_iter().map(|error| reason(set, Finding { error, code: Code::Undecodable }));
     // A decoder that fails without an error would be a bug; refusing is the safe answer to it.
     let refusal = Refusal::of(reasons).unwrap_or_else(|| {
-        let error = FieldError::new(below, crate::field::Cause::Type, "cannot be decoded");
-        reason(name, Finding { error, code: Code::Undecodable }).into()
+        let error = FieldError::new(&FieldPath::default(), Cause::Type, "cannot be decoded");
+        reason(set, Finding { error, code: Code::Undecodable }).into()
     });
     refusal.into()
 }

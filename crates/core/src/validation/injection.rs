@@ -42,16 +42,21 @@ pub fn validate_revision(
     let Some(selection) = Selection::of(set) else {
         return Vec::new();
     };
-    let error = match revision::find(set, selection, revisions, system_namespace, lookup) {
-        Ok(found) => match found.spec() {
-            Ok(_) => return Vec::new(),
-            Err(errors) => {
-                let wrong = format!("the ControllerRevision cannot be used: {}", super::joined(&errors));
-                return vec![FieldError::invalid(&path().child(selection.field()), selection.value(), wrong).into()];
-            }
-        },
-        Err(error) => error,
-    };
     let at = path().child(selection.field());
-    vec![Finding { error: FieldError::invalid(&at, selection.value(), error.to_string()), code: error.code() }]
+    let found = match revision::find(set, selection, revisions, system_namespace, lookup) {
+        Ok(found) => found,
+        Err(error) => {
+            let wrong = FieldError::invalid(&at, selection.value(), error.to_string());
+            return vec![Finding { error: wrong, code: error.code() }];
+        }
+    };
+    // A revision without a spec changes nothing: the reference restores the SidecarSet as it is.
+    let spec = found.data().and_then(|data| json::at(data, &["spec"])).filter(|spec| !spec.is_null());
+    match spec.map(|_| found.spec()) {
+        None | Some(Ok(_)) => Vec::new(),
+        Some(Err(errors)) => {
+            let wrong = format!("the ControllerRevision cannot be used: {}", super::joined(&errors));
+            vec![FieldError::invalid(&at, selection.value(), wrong).into()]
+        }
+    }
 }

@@ -25,7 +25,6 @@ mod tests;
 use serde_json::{Value, json};
 
 use crate::field::FieldError;
-use crate::json;
 use crate::outcome::Code;
 use crate::sidecar_set::SidecarSet;
 

@@ -1,0 +1,76 @@
+//! The settings of the policy (product.md, Settings).
+//!
+//! Two layers. [`Settings::decode`] is about shape: types, known keys, unique names; both functions of the policy
+//! run it. [`Settings::validate`] is about sense, `SidecarSet` by `SidecarSet` and between them; it belongs to
+//! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
+
+mod read;
+mod validate;
+mod whitelist;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use crate::controller_revision::ControllerRevision;
+use crate::field::FieldError;
+use crate::gates::Gates;
+use crate::sidecar_set::SidecarSet;
+
+/// Where OpenKruise keeps its configuration, unless told otherwise.
+pub const SYSTEM_NAMESPACE: &str = "kruise-system";
+
+/// Decoded settings. [`Default`] is what `{}` decodes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `sidecarSets`, in the order of the list, in their v1beta1 form, neither defaulted nor hashed.
+    pub sidecar_sets: Vec<SidecarSet>,
+    /// `controllerRevisions`.
+    pub controller_revisions: Vec<ControllerRevision>,
+    /// `featureGates`.
+    pub gates: Gates,
+    /// `systemNamespace`: where the whitelist ConfigMap and the ControllerRevisions are.
+    pub system_namespace: String,
+    /// `patchPodMetadataWhitelist`: `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}` (V-20).
+    pub patch_pod_metadata_whitelist: Option<Value>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            sidecar_sets: Vec::new(),
+            controller_revisions: Vec::new(),
+            gates: Gates::default(),
+            system_namespace: SYSTEM_NAMESPACE.to_owned(),
+            patch_pod_metadata_whitelist: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Decodes settings; `null` is `{}`, and a key whose value is `null` counts as absent.
+    ///
+    /// # Errors
+    /// All of them, each with its path (`sidecarSets[3].spec.selector`) and, below `sidecarSets`, the name of the
+    /// `SidecarSet`.
+    pub fn decode(settings: Value) -> Result<Self, Vec<FieldError>> {
+        read::settings(settings)
+    }
+
+    /// Validates each `SidecarSet`, the conflicts between them, and the whitelist's selectors and expressions.
+    /// Answers every error, with paths as [`Settings::decode`]. Nothing is looked up.
+    pub fn validate(&self) -> Vec<FieldError> {
+        validate::settings(self)
+    }
+}
+
+/// The same error, below `parent` and with the name of the object that it is about.
+fn naming(error: FieldError, parent: &crate::field::FieldPath, kind: &str, name: &str) -> FieldError {
+    let mut error = error.below(parent);
+    if !name.is_empty() {
+        let named = format!("{kind} \"{name}\"");
+        error.detail = if error.detail.is_empty() { named } else { format!("{} ({named})", error.detail) };
+    }
+    error
+}

@@ -1,0 +1,288 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::names;
+
+fn set(name: &str) -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "containers": [{"name": format!("{name}-agent"), "image": "agent:1"}]
+        }
+    })
+}
+
+fn with(mut value: Value, pointer: &str, new: Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    value.pointer_mut(parent).unwrap()[key] = new;
+    value
+}
+
+fn printed(errors: &[FieldError]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn refused(settings: Value) -> Vec<String> {
+    printed(&Settings::decode(settings).unwrap_err())
+}
+
+fn invalid(settings: Value) -> Vec<String> {
+    printed(&Settings::decode(settings).unwrap().validate())
+}
+
+#[rstest]
+#[case::nothing(json!({}))]
+#[case::null(Value::Null)]
+#[case::every_key_null(json!({
+    "sidecarSets": null, "controllerRevisions": null, "featureGates": null, "systemNamespace": null,
+    "patchPodMetadataWhitelist": null, "bundle": null, "bundleRef": null, "serviceAccounts": null, "shoots": null,
+    "role": null, "onBundleUnavailable": null, "bundleMaxAge": null
+}))]
+#[case::defaults_spelt_out(json!({
+    "sidecarSets": [], "controllerRevisions": [], "systemNamespace": "kruise-system", "role": "Inject",
+    "onBundleUnavailable": "Deny", "featureGates": {"SidecarSetServiceAccountInjection": false}
+}))]
+fn what_says_nothing_decodes_to_the_defaults(#[case] settings: Value) {
+    let decoded = Settings::decode(settings).unwrap();
+    assert_eq!(decoded, Settings::default());
+    assert_eq!(decoded.system_namespace, "kruise-system");
+    assert!(decoded.validate().is_empty());
+}
+
+#[test]
+fn every_field_is_decoded() {
+    let whitelist = json!({"rules": [{"selector": {"matchLabels": {"a": "b"}}, "allowedAnnotationKeyExprs": ["^k$"]}]});
+    let mut alpha = set("two");
+    alpha["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    alpha["spec"]["namespace"] = json!("prod");
+    let decoded = Settings::decode(json!({
+        "sidecarSets": [set("one"), alpha],
+        "controllerRevisions": [{
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "one-1"}, "revision": 1
+        }],
+        "featureGates": {"EnableSortSidecarContainerByName": true},
+        "systemNamespace": "elsewhere",
+        "patchPodMetadataWhitelist": whitelist
+    }))
+    .unwrap();
+    let names: Vec<&str> = decoded.sidecar_sets.iter().map(SidecarSet::name).collect();
+    assert_eq!(names, ["one", "two"]);
+    let converted = decoded.sidecar_sets[1].spec(&["namespaceSelector", "matchLabels", names::NAMESPACE_NAME_LABEL]);
+    assert_eq!(converted, Some(&json!("prod")), "A-10");
+    assert_eq!(decoded.controller_revisions[0].name(), "one-1");
+    assert!(decoded.gates.sort_sidecar_containers_by_name);
+    assert_eq!(decoded.system_namespace, "elsewhere");
+    assert_eq!(decoded.patch_pod_metadata_whitelist, Some(whitelist));
+    assert_eq!(decoded.validate(), []);
+}
+
+#[rstest]
+#[case::no_object(json!([]), "Invalid value: must be an object, found a list")]
+#[case::unknown_key(
+    json!({"sidecarsets": []}),
+    "sidecarsets: Unknown field: no setting has this name; see docs/settings.md"
+)]
+#[case::sets_no_list(json!({"sidecarSets": {}}), "sidecarSets: Invalid value: must be a list, found an object")]
+#[case::set_without_kind(
+    json!({"sidecarSets": [with(set("x"), "/kind", Value::Null)]}),
+    "sidecarSets[0].kind: Required value: must be SidecarSet (SidecarSet \"x\")"
+)]
+#[case::set_of_another_version(
+    json!({"sidecarSets": [with(set("x"), "/apiVersion", json!("v1"))]}),
+    "sidecarSets[0].apiVersion: Unsupported value: \"v1\": supported values: \"apps.kruise.io/v1alpha1\", \
+     \"apps.kruise.io/v1beta1\" (SidecarSet \"x\")"
+)]
+#[case::set_of_a_wrong_type(
+    json!({"sidecarSets": [set("w"), with(set("x"), "/spec/containers/0/image", json!(["a"]))]}),
+    "sidecarSets[1].spec.containers[0].image: Invalid value: must be a string, found a list (SidecarSet \"x\")"
+)]
+#[case::set_twice(
+    json!({"sidecarSets": [set("x"), set("y"), set("x")]}),
+    "sidecarSets[2].metadata.name: Duplicate value: \"x\": names are unique; remove one"
+)]
+#[case::revision_twice(
+    json!({"controllerRevisions": [
+        {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 1},
+        {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 2}
+    ]}),
+    "controllerRevisions[1].metadata.name: Duplicate value: \"r\": names are unique; remove one"
+)]
+#[case::revision_of_another_kind(
+    json!({"controllerRevisions": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "r"}}]}),
+    "controllerRevisions[0].kind: Unsupported value: \"Deployment\": supported values: \"ControllerRevision\" \
+     (ControllerRevision \"r\")"
+)]
+#[case::gates_no_object(
+    json!({"featureGates": "A=true"}),
+    "featureGates: Invalid value: must be an object of names and booleans, found a string"
+)]
+#[case::gate_unknown(
+    json!({"featureGates": {"PodWebhook": true}}),
+    "featureGates: Unsupported value: \"PodWebhook\": supported values: \"SidecarSetServiceAccountInjection\", \
+     \"SidecarSetPatchPodMetadataDefaultsAllowed\", \"EnableSortSidecarContainerByName\""
+)]
+#[case::gate_text(
+    json!({"featureGates": {"EnableSortSidecarContainerByName": "true"}}),
+    "featureGates[EnableSortSidecarContainerByName]: Invalid value: must be true or false, found a string"
+)]
+#[case::gate_to_come(
+    json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}),
+    "featureGates[SidecarSetServiceAccountInjection]: Forbidden: not supported by this version of the policy; remove it"
+)]
+#[case::namespace_number(
+    json!({"systemNamespace": 1}), "systemNamespace: Invalid value: must be a string, found a number"
+)]
+#[case::namespace_empty(
+    json!({"systemNamespace": ""}),
+    "systemNamespace: Invalid value: \"\": a lowercase RFC 1123 label must consist of lower case alphanumeric \
+     characters or '-', and must start and end with an alphanumeric character"
+)]
+#[case::whitelist_list(
+    json!({"patchPodMetadataWhitelist": []}),
+    "patchPodMetadataWhitelist: Invalid value: must be an object, found a list"
+)]
+#[case::whitelist_text(
+    json!({"patchPodMetadataWhitelist": "{\"rules\": []}"}),
+    "patchPodMetadataWhitelist: Invalid value: must be an object, found a string"
+)]
+#[case::whitelist_unknown_key(
+    json!({"patchPodMetadataWhitelist": {"rule": []}}),
+    "patchPodMetadataWhitelist.rule: Unknown field: known here: rules"
+)]
+#[case::whitelist_rules(
+    json!({"patchPodMetadataWhitelist": {"rules": {}}}),
+    "patchPodMetadataWhitelist.rules: Invalid value: must be a list, found an object"
+)]
+#[case::whitelist_rule(
+    json!({"patchPodMetadataWhitelist": {"rules": [{}, "^k$"]}}),
+    "patchPodMetadataWhitelist.rules[1]: Invalid value: must be an object, found a string"
+)]
+#[case::whitelist_rule_key(
+    json!({"patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeys": []}]}}),
+    "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeys: Unknown field: known here: selector, allowedAnnotationKeyExprs"
+)]
+#[case::whitelist_expression(
+    json!({"patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["a", 1]}]}}),
+    "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[1]: Invalid value: must be a regular expression, found a number"
+)]
+#[case::whitelist_selector(
+    json!({"patchPodMetadataWhitelist": {"rules": [{"selector": "a=b"}]}}),
+    "patchPodMetadataWhitelist.rules[0].selector: Invalid value: must be a label selector, found a string"
+)]
+#[case::role_assert(
+    json!({"role": "Assert"}), "role: Forbidden: not supported by this version of the policy; remove it"
+)]
+#[case::bundle(json!({"bundle": "x"}), "bundle: Forbidden: not supported by this version of the policy; remove it")]
+#[case::shoots(json!({"shoots": {}}), "shoots: Forbidden: not supported by this version of the policy; remove it")]
+fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[case] error: &str) {
+    assert_eq!(refused(settings), [error]);
+}
+
+#[test]
+fn all_errors_come_at_once() {
+    let errors = refused(json!({
+        "colour": "red",
+        "featureGates": {"Nope": true},
+        "sidecarSets": [with(set("a"), "/spec/selector", json!(1)), with(set("a"), "/spec/volumes", json!("v"))],
+        "systemNamespace": "Not A Label"
+    }));
+    let paths: Vec<&str> = errors.iter().filter_map(|error| error.split(": ").next()).collect();
+    let expected = [
+        "colour",
+        "featureGates",
+        "sidecarSets[0].spec.selector",
+        "sidecarSets[1].spec.volumes",
+        "sidecarSets[1].metadata.name",
+        "systemNamespace",
+    ];
+    assert_eq!(paths, expected, "{errors:#?}");
+}
+
+#[test]
+fn manifests_may_hold_fields_that_nobody_knows() {
+    let manifest = with(set("x"), "/spec/containers/0/fieldOfTomorrow", json!({"a": [1]}));
+    assert!(Settings::decode(json!({"sidecarSets": [manifest]})).is_ok());
+}
+
+#[test]
+fn deeply_nested_settings_are_refused_or_read_but_never_overflow() {
+    let mut deep = json!(1);
+    for _ in 0..120 {
+        deep = json!({ "a": deep });
+    }
+    for manifest in
+        [with(set("x"), "/spec/selector", deep.clone()), with(set("x"), "/spec/containers/0/x", deep.clone())]
+    {
+        if let Ok(decoded) = Settings::decode(json!({"sidecarSets": [manifest]})) {
+            let _ = decoded.validate();
+        }
+    }
+    assert!(Settings::decode(json!({"patchPodMetadataWhitelist": {"rules": [deep]}})).is_err());
+}
+
+#[test]
+fn v8_validation_names_the_set_and_the_path() {
+    let errors = invalid(json!({"sidecarSets": [
+        set("fine"),
+        with(set("bad"), "/spec/containers/0/image", json!("")),
+        with(set("worse"), "/spec/selector", json!({}))
+    ]}));
+    assert_eq!(errors.len(), 2, "{errors:#?}");
+    assert!(errors[0].starts_with("sidecarSets[1].spec.containers[0].image: Required value"), "{}", errors[0]);
+    assert!(errors[0].ends_with("(SidecarSet \"bad\")") || errors[0].ends_with("SidecarSet \"bad\""), "{}", errors[0]);
+    assert!(errors[1].starts_with("sidecarSets[2].spec.selector: "), "{}", errors[1]);
+}
+
+#[test]
+fn v52_conflicts_are_reported_once_at_the_later_set() {
+    let rival = with(
+        with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
+        "/spec/containers/0/name",
+        json!("a-agent"),
+    );
+    let errors = invalid(json!({"sidecarSets": [set("a"), rival]}));
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert!(errors[0].starts_with("sidecarSets[1].spec.containers[0].name: "), "{}", errors[0]);
+    assert!(errors[0].contains("SidecarSet \"a\""), "{}", errors[0]);
+}
+
+#[test]
+fn v1_conflicts_wait_until_nothing_else_is_wrong() {
+    let rival = with(
+        with(set("b"), "/spec/selector", json!({"matchLabels": {"app": "a"}})),
+        "/spec/containers/0/name",
+        json!("a-agent"),
+    );
+    let errors = invalid(json!({"sidecarSets": [set("a"), with(rival, "/spec/containers/0/image", json!(""))]}));
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert!(errors[0].contains("containers[0].image"), "{}", errors[0]);
+}
+
+#[test]
+fn v3_a_canary_without_its_base_is_refused() {
+    let canary = with(
+        with(set("c"), "/metadata/annotations", json!({names::CANARY: "true", names::BASE: "gone"})),
+        "/spec/updateStrategy",
+        json!({"type": "NotUpdate"}),
+    );
+    let errors = invalid(json!({"sidecarSets": [canary.clone()]}));
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert!(errors[0].contains("gone"), "{}", errors[0]);
+    assert!(invalid(json!({"sidecarSets": [canary, set("gone")]})).is_empty());
+}
+
+#[test]
+fn v20_the_whitelist_is_validated() {
+    let errors = invalid(json!({"patchPodMetadataWhitelist": {"rules": [
+        {"allowedAnnotationKeyExprs": ["^fine$", "("]},
+        {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
+    ]}}));
+    let paths: Vec<&str> = errors.iter().filter_map(|error| error.split(": ").next()).collect();
+    let expected = [
+        "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[1]",
+        "patchPodMetadataWhitelist.rules[1].selector.matchExpressions[0].operator",
+    ];
+    assert_eq!(paths, expected, "{errors:#?}");
+}
