@@ -175,7 +175,12 @@ mod shape {
         let Some(list) = value.as_array() else { return trail.wrong(value, "a list", errors) };
         for (index, item) in list.iter().enumerate() {
             let trail = Trail::Index(&trail, index);
-            if item.is_object() { check(item, trail, errors) } else { trail.wrong(item, "an object", errors) }
+            match item {
+                Value::Object(_) => check(item, trail, errors),
+                // An empty item, to the API server.
+                Value::Null => {}
+                _ => trail.wrong(item, "an object", errors),
+            }
         }
     }
 
@@ -243,7 +248,7 @@ mod tests {
         let pod = json!({
             "metadata": {"name": 1, "labels": {"a": 2}, "annotations": []},
             "spec": {
-                "containers": [{"name": "a", "env": [{"name": true}]}, null, {"resources": {"limits": 1}}],
+                "containers": [{"name": "a", "env": [{"name": true}]}, 5, {"resources": {"limits": 1}}],
                 "initContainers": {}, "volumes": [1]
             },
             "status": "x"
@@ -268,7 +273,7 @@ mod tests {
 
     #[rstest]
     #[case::nothing(json!({}))]
-    #[case::nulls(json!({"metadata": null, "spec": {"containers": null, "volumes": [{"name": null}]}}))]
+    #[case::nulls(json!({"metadata": null, "spec": {"containers": null, "volumes": [{"name": null}, null]}}))]
     #[case::unknown_fields(json!({"spec": {"newer": 1, "containers": [{"ports": "whatever"}]}}))]
     fn absent_and_unknown_fields_are_fine(#[case] pod: Value) {
         assert!(Pod::decode(&pod).is_ok());

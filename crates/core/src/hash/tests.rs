@@ -174,6 +174,30 @@ fn h1_every_conformance_case_has_the_hashes_of_the_reference() {
     assert!(count > 100, "only {count} cases");
 }
 
+#[test]
+fn r2_r3_every_rollout_case_has_the_revision_of_the_reference() {
+    let Some(path) = conformance("rollout.jsonl") else {
+        println!("SKIPPED: there is no shared/conformance/rollout.jsonl above this crate");
+        return;
+    };
+    let mut count = 0;
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let id = json::text(&case, &["id"]);
+        let set = json::items(&case, &["objects"]).iter().find(|object| object["kind"] == "SidecarSet").unwrap();
+        let set = decode(set.clone()).unwrap_or_else(|errors| panic!("{id}: {errors:?}")).into_sidecar_set();
+        let data = revision_data(set.spec(&[]).unwrap());
+        let RevisionName { name, hash } = revision_name(set.name(), &data, 0);
+        let stored = json::items(&case, &["expect", "object", "controllerRevisions"]);
+        let newest = stored.iter().max_by_key(|revision| revision["revision"].as_i64()).unwrap();
+        assert_eq!(data, crate::go_json::to_string_sorted(&newest["data"]), "{id}");
+        assert_eq!(newest["name"], name, "{id}");
+        assert_eq!(newest["labels"]["controller.kubernetes.io/hash"], hash, "{id}");
+        count += 1;
+    }
+    assert!(count >= 60, "only {count} cases");
+}
+
 /// JSON in which the keys of every object come in reverse order, and objects that the tables know have one key
 /// more. Maps keep theirs: every key of a map counts.
 fn write_disturbed(out: &mut String, value: &Value, in_map: bool) {

@@ -146,18 +146,22 @@ fn decode_record(value: &Value) -> Option<Record> {
         return Some(Record::default());
     }
     let object = value.as_object()?;
-    let text = |key: &str| match object.get(key) {
+    // Go's decoder takes keys in any case, an exact one first.
+    let member = |key: &str| {
+        object.get(key).or_else(|| object.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value))
+    };
+    let text = |key: &str| match member(key) {
         None | Some(Value::Null) => Some(String::new()),
         Some(Value::String(text)) => Some(text.clone()),
         Some(_) => None,
     };
-    let time = match object.get("updateTimestamp") {
+    let time = match member("updateTimestamp") {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) if text.is_empty() => None,
         Some(Value::String(text)) => Some(Timestamp::parse(text)?),
         Some(_) => return None,
     };
-    let sidecars = match object.get("sidecarList") {
+    let sidecars = match member("sidecarList") {
         None | Some(Value::Null) => None,
         Some(Value::Array(list)) => Some(
             list.iter()
@@ -241,6 +245,10 @@ mod tests {
     #[case::null_record(
         r#"{"s":null}"#,
         r#"{"s":{"updateTimestamp":null,"hash":"","sidecarSetName":"","sidecarList":null}}"#
+    )]
+    #[case::keys_in_any_case(
+        r#"{"s":{"Hash":"h","SIDECARLIST":["a"]}}"#,
+        r#"{"s":{"updateTimestamp":null,"hash":"h","sidecarSetName":"","sidecarList":["a"]}}"#
     )]
     #[case::offset_time(
         r#"{"s":{"updateTimestamp":"2026-01-02T03:04:05+01:00","hash":"<h>"}}"#,

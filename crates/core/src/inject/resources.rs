@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::container::{self, List};
 use super::{clash, records::Records};
-use crate::expression::aggregate::aggregate;
-use crate::expression::policy::ResourcesPolicy;
-use crate::field::FieldPath;
+use crate::expression::{ResourcesPolicy, aggregate};
+use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::outcome::{Code, Reason};
 use crate::pattern::Pattern;
@@ -56,30 +55,34 @@ impl<'a> Targets<'a> {
         let path = FieldPath::new("spec").child(list.key()).index(index).child("resourcesPolicy");
         let reason = |field: FieldPath, problem: String, remedy: &str| Reason {
             sidecar_set: Some(set.to_owned()),
-            field,
+            field: FieldError::required(&field, "").below(&path).path,
             problem,
             remedy: remedy.to_owned(),
             code: Code::Forbidden,
         };
-        let policy = ResourcesPolicy::parse(policy).map_err(|errors| {
-            let of = errors.into_iter().map(|(slot, error)| (path.child(slot), error.to_string()));
-            of.map(|(field, problem)| reason(field, problem, "correct the expression")).collect::<Vec<_>>()
-        })?;
-        let pattern_path = path.child("targetContainersNameRegex");
-        let pattern = Pattern::new(policy.pattern()).map_err(|problem| {
-            vec![reason(pattern_path.clone(), format!("\"{}\": {problem}", policy.pattern()), "correct the expression")]
+        let from_error = |error: FieldError| {
+            let text = FieldError { path: FieldPath::default(), ..error.clone() }.to_string();
+            reason(error.path, text, "correct the SidecarSet")
+        };
+        let policy = ResourcesPolicy::from_json(policy)
+            .map_err(|errors| errors.into_iter().map(from_error).collect::<Vec<_>>())?;
+        let pattern_path = FieldPath::new("targetContainersNameRegex");
+        let pattern = Pattern::new(policy.name_regex()).map_err(|problem| {
+            let problem = format!("\"{}\": {problem}", policy.name_regex());
+            vec![reason(pattern_path.clone(), problem, "correct the expression")]
         })?;
         let targets: Vec<&Value> =
             self.containers.iter().copied().filter(|target| pattern.is_match(pod::name(target))).collect();
         if targets.is_empty() && policy.needs_targets() {
-            let problem = format!("no containers match the regex pattern \"{}\"", policy.pattern());
+            let problem = format!("no containers match the regex pattern \"{}\"", policy.name_regex());
             return Err(vec![reason(pattern_path, problem, "match a container that the Pod brings itself")]);
         }
-        let aggregate = aggregate(policy.mode(), &targets).map_err(|error| {
-            vec![reason(path.clone(), format!("the resources of the Pod's containers cannot be added up: {error}"), "")]
+        let aggregate = aggregate(policy.mode(), &targets).map_err(|errors| {
+            let of = |error: FieldError| reason(FieldPath::default(), format!("of the Pod, {error}"), "correct the Pod");
+            errors.into_iter().map(of).collect::<Vec<_>>()
         })?;
         policy.evaluate(&aggregate).map(Some).map_err(|errors| {
-            errors.into_iter().map(|(slot, error)| reason(path.child(slot), error.to_string(), "")).collect()
+            errors.into_iter().map(|(field, error)| reason(field, error.to_string(), "")).collect()
         })
     }
 }

@@ -77,9 +77,18 @@ fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<Sid
     Ok(if draw(query.uid, set.name()) < share { history } else { set })
 }
 
-/// `<number>%` as a fraction.
+/// `<number>%` as a fraction. The number is what Go reads as a float in decimal, digit separators (`1_000`) included.
 fn percentage(text: &str) -> Option<f64> {
-    let number: f64 = text.strip_suffix('%')?.parse().ok()?;
+    let number = text.strip_suffix('%')?;
+    let is_digit = |part: &str, at_end: bool| {
+        let mut bytes = part.bytes();
+        if at_end { bytes.next_back() } else { bytes.next() }.is_some_and(|byte| byte.is_ascii_digit())
+    };
+    let parts: Vec<&str> = number.split('_').collect();
+    if !parts.iter().zip(parts.iter().skip(1)).all(|(one, next)| is_digit(one, true) && is_digit(next, false)) {
+        return None;
+    }
+    let number: f64 = parts.concat().parse().ok()?;
     Some(number / 100.0)
 }
 
