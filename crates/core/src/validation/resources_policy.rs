@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::expression::policy::ResourcesPolicy;
+use crate::expression::{Expression, Slot};
 use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::pattern::Pattern;
@@ -43,15 +43,20 @@ fn validate_policy(container: &Value, policy: &Value, path: &FieldPath) -> Vec<F
     }
     let at = path.child("resourcesExpr");
     let expressions = json::at(policy, &["resourcesExpr"]).unwrap_or(&Value::Null);
-    if json::at(expressions, &["limits"]).or_else(|| json::at(expressions, &["requests"])).is_none() {
+    let halves = ["limits", "requests"].map(|half| json::at(expressions, &[half]).map(|value| (half, value)));
+    if halves.iter().all(Option::is_none) {
         errors.push(FieldError::required(&at, "configure at least one of limits and requests"));
     }
-    if let Err(wrong) = ResourcesPolicy::parse(policy) {
-        errors.extend(wrong.into_iter().map(|(slot, wrong)| {
-            let text = slot.split('.').try_fold(policy, |value, key| json::at(value, &[key])).and_then(Value::as_str);
-            let wrong = format!("invalid expression: {wrong}");
-            FieldError::invalid(&path.child(slot), text.unwrap_or_default(), wrong)
-        }));
+    for (half, value) in halves.into_iter().flatten() {
+        for (resource, slot) in [("cpu", Slot::Cpu), ("memory", Slot::Memory)] {
+            let text = json::text(value, &[resource]);
+            if !text.is_empty() {
+                let wrong = Expression::parse(text).and_then(|expression| expression.check(slot)).err();
+                errors.extend(wrong.map(|wrong| {
+                    FieldError::invalid(&at.child(half).child(resource), text, format!("invalid expression: {wrong}"))
+                }));
+            }
+        }
     }
     errors
 }
