@@ -1,5 +1,7 @@
 //! Comparing objects by the rules of the conformance cases.
 
+use std::fmt;
+
 use pillion_core::field::FieldPath;
 use pillion_core::quantity::Quantity;
 use serde_json::Value;
@@ -15,6 +17,8 @@ const WRITTEN_EMPTY: [&str; 8] = [
     "metadata",
     "resourcesExpr",
 ];
+/// Maps, which Go leaves out where they are empty.
+const MAPS: [&str; 6] = ["labels", "annotations", "limits", "requests", "matchLabels", "nodeSelector"];
 /// Texts that Go writes though they are empty.
 const WRITTEN_EMPTY_TEXT: [&str; 15] = [
     "name",
@@ -51,9 +55,27 @@ const POINTERS: [&str; 12] = [
     "automountServiceAccountToken",
 ];
 
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Where.
+    pub path: FieldPath,
+    /// What the reference has there.
+    pub expected: Option<Value>,
+    /// What is there.
+    pub actual: Option<Value>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string);
+        write!(f, "{}: {}, expected {}", self.path, shown(&self.actual), shown(&self.expected))
+    }
+}
+
 /// Every difference between two objects, each with its path. `dropped` says of a path whether the reference drops
 /// it: fields that it does not know.
-pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&FieldPath) -> bool) -> Vec<String> {
+pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&FieldPath) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     at(&FieldPath::default(), "", expected, actual, dropped, &mut found);
     found
@@ -65,8 +87,9 @@ fn at(
     expected: &Value,
     actual: &Value,
     dropped: &dyn Fn(&FieldPath) -> bool,
-    found: &mut Vec<String>,
+    found: &mut Vec<Difference>,
 ) {
+    let both = || Difference { path: path.clone(), expected: Some(expected.clone()), actual: Some(actual.clone()) };
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {
             for (key, value) in expected {
@@ -74,20 +97,19 @@ fn at(
                 match actual.get(key).filter(|value| !value.is_null()) {
                     Some(actual) => at(&path, key, value, actual, dropped, found),
                     None if is_written_by_go(key, value) || (parent == "status" && is_zero(value)) => {}
-                    None => found.push(format!("{path}: missing, expected {value}")),
+                    None => found.push(Difference { path, expected: Some(value.clone()), actual: None }),
                 }
             }
             for (key, value) in actual.iter().filter(|(key, _)| !expected.contains_key(*key)) {
                 let path = path.child(key);
                 if !is_dropped_by_go(key, value) && !dropped(&path) {
-                    found.push(format!("{path}: unexpected {value}"));
+                    found.push(Difference { path, expected: None, actual: Some(value.clone()) });
                 }
             }
         }
         (Value::Array(expected), Value::Array(actual)) => {
             if expected.len() != actual.len() {
-                let names = |list: &[Value]| list.iter().map(shown).collect::<Vec<_>>().join(", ");
-                found.push(format!("{path}: [{}], expected [{}]", names(actual), names(expected)));
+                found.push(both());
                 return;
             }
             for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
@@ -98,18 +120,13 @@ fn at(
         (Value::String(expected), Value::String(actual)) if path.as_str().starts_with("metadata.annotations.") => {
             match (embedded(expected), embedded(actual)) {
                 (Some(one), Some(other)) if one == other => {}
-                _ => found.push(format!("{path}: {actual:?}, expected {expected:?}")),
+                _ => found.push(both()),
             }
         }
         _ if is_quantity(path)
             && Quantity::from_json(expected).is_ok_and(|one| Quantity::from_json(actual) == Ok(one)) => {}
-        _ => found.push(format!("{path}: {actual}, expected {expected}")),
+        _ => found.push(both()),
     }
-}
-
-/// Enough of an item to tell which one it is.
-fn shown(item: &Value) -> String {
-    item.get("name").unwrap_or(item).to_string()
 }
 
 fn is_quantity(path: &FieldPath) -> bool {
@@ -141,7 +158,7 @@ fn is_written_by_go(key: &str, value: &Value) -> bool {
 /// What Go leaves out of the JSON of a value in which it was given.
 fn is_dropped_by_go(key: &str, value: &Value) -> bool {
     match value {
-        Value::Object(_) => WRITTEN_EMPTY.contains(&key) && is_zero(value),
+        Value::Object(_) => (WRITTEN_EMPTY.contains(&key) || MAPS.contains(&key)) && is_zero(value),
         _ => !POINTERS.contains(&key) && is_zero(value),
     }
 }

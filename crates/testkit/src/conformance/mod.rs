@@ -5,6 +5,7 @@
 pub mod compare;
 mod fields;
 mod judge;
+mod resources;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

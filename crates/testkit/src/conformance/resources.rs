@@ -1,0 +1,62 @@
+//! Where computed resources differ from the reference's on purpose.
+
+use pillion_core::json;
+use pillion_core::quantity::Quantity;
+use serde_json::Value;
+
+use super::Case;
+use super::compare::Difference;
+
+/// Whether a difference is a row of the compatibility table: a constant limit that the reference drops, or
+/// memory that is rounded up to whole bytes.
+pub(super) fn is_row(case: &Case, object: &Value, difference: &Difference) -> bool {
+    let Some(place) = Place::of(difference.path.as_str()) else { return false };
+    let name =
+        json::text(json::items(object, &["spec", place.list]).get(place.index).unwrap_or(&Value::Null), &["name"]);
+    let Some(policy) = policy_of(case, name) else { return false };
+    let is_constant = |resource: &str| {
+        let expression = json::text(policy, &["resourcesExpr", place.side, resource]).to_ascii_lowercase();
+        !expression.is_empty() && !expression.contains("cpu") && !expression.contains("memory")
+    };
+    match (&difference.expected, &difference.actual) {
+        (None, Some(Value::Object(amounts))) if place.side == "limits" => amounts.keys().all(|key| is_constant(key)),
+        (None, Some(_)) if place.side == "limits" => is_constant(place.resource),
+        (Some(theirs), Some(ours)) if place.resource == "memory" => {
+            match (Quantity::from_json(theirs), Quantity::from_json(ours)) {
+                (Ok(theirs), Ok(ours)) => !theirs.is_whole() && theirs.round_up_to_whole() == ours,
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// `spec.<list>[<index>].resources.<side>` or one resource below it; `resource` is empty for the whole side.
+struct Place<'a> {
+    list: &'a str,
+    index: usize,
+    side: &'a str,
+    resource: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a str) -> Option<Self> {
+        let (list, rest) = path.strip_prefix("spec.")?.split_once('[')?;
+        let (index, rest) = rest.split_once("].resources.")?;
+        let (side, resource) = rest.split_once('.').unwrap_or((rest, ""));
+        Some(Self { list, index: index.parse().ok()?, side, resource })
+    }
+}
+
+/// The policy of the sidecar that became this container.
+fn policy_of<'a>(case: &'a Case, name: &str) -> Option<&'a Value> {
+    let is_it = |sidecar: &&Value| {
+        let own = json::text(sidecar, &["name"]);
+        name == own || name.strip_prefix(own).is_some_and(|half| matches!(half, "-1" | "-2"))
+    };
+    case.of_kind("SidecarSet")
+        .flat_map(|set| ["containers", "initContainers"].map(|list| json::items(set, &["spec", list])))
+        .flatten()
+        .filter(is_it)
+        .find_map(|sidecar| json::at(sidecar, &["resourcesPolicy"]))
+}
