@@ -209,7 +209,7 @@ fn q9_an_expression_without_a_variable_is_constant(#[case] text: &str, #[case] c
     assert_eq!(read(text).is_constant(), constant);
 }
 
-fn target(name: &str, resources: Value) -> Value {
+fn target(name: &str, resources: &Value) -> Value {
     json!({ "name": name, "resources": resources })
 }
 
@@ -217,9 +217,9 @@ fn a5() -> [Value; 2] {
     [
         target(
             "a",
-            json!({"limits": {"cpu": "200m", "memory": "100Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}}),
+            &json!({"limits": {"cpu": "200m", "memory": "100Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}}),
         ),
-        target("b", json!({"limits": {"cpu": "300m"}, "requests": {"memory": "1G"}})),
+        target("b", &json!({"limits": {"cpu": "300m"}, "requests": {"memory": "1G"}})),
     ]
 }
 
@@ -244,8 +244,8 @@ fn e2_sums_and_maxima_treat_missing_limits_as_unlimited_and_missing_requests_as_
 
 #[test]
 fn e2_a_sum_is_canonical_and_a_maximum_is_as_written() {
-    let one = target("a", json!({"limits": {"cpu": "+1", "memory": null}}));
-    let other = target("b", json!({"limits": {"cpu": 1, "memory": "1.Ki"}, "requests": {"memory": "-1"}}));
+    let one = target("a", &json!({"limits": {"cpu": "+1", "memory": null}}));
+    let other = target("b", &json!({"limits": {"cpu": 1, "memory": "1.Ki"}, "requests": {"memory": "-1"}}));
     let sum = aggregate(Mode::Sum, &[&one]).unwrap();
     assert_eq!(text(sum.limits.cpu.as_ref()).as_deref(), Some("1"));
     let max = aggregate(Mode::Max, &[&one, &other]).unwrap();
@@ -256,8 +256,8 @@ fn e2_a_sum_is_canonical_and_a_maximum_is_as_written() {
 
 #[test]
 fn e2_every_unreadable_quantity_is_named() {
-    let one = target("a", json!({"limits": {"cpu": "1K"}, "requests": {"memory": true}}));
-    let other = target("b", json!({"limits": {"cpu": "1", "memory": ""}}));
+    let one = target("a", &json!({"limits": {"cpu": "1K"}, "requests": {"memory": true}}));
+    let other = target("b", &json!({"limits": {"cpu": "1", "memory": ""}}));
     let errors = aggregate(Mode::Sum, &[&one, &other]).unwrap_err();
     let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
     assert_eq!(
