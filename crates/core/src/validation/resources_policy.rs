@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::expression::policy::ResourcesPolicy;
+use crate::expression::{Expression, Slot};
 use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::pattern::Pattern;
@@ -46,12 +46,15 @@ fn validate_policy(container: &Value, policy: &Value, path: &FieldPath) -> Vec<F
     if json::at(expressions, &["limits"]).or_else(|| json::at(expressions, &["requests"])).is_none() {
         errors.push(FieldError::required(&at, "configure at least one of limits and requests"));
     }
-    if let Err(wrong) = ResourcesPolicy::parse(policy) {
-        errors.extend(wrong.into_iter().map(|(slot, wrong)| {
-            let text = slot.split('.').try_fold(policy, |value, key| json::at(value, &[key])).and_then(Value::as_str);
-            let wrong = format!("invalid expression: {wrong}");
-            FieldError::invalid(&path.child(slot), text.unwrap_or_default(), wrong)
-        }));
+    for half in ["limits", "requests"] {
+        for (resource, slot) in [("cpu", Slot::Cpu), ("memory", Slot::Memory)] {
+            let text = json::text(expressions, &[half, resource]);
+            let wrong = Expression::parse(text).and_then(|expression| expression.check(slot)).err();
+            if let Some(wrong) = wrong.filter(|_| !text.is_empty()) {
+                let path = at.child(half).child(resource);
+                errors.push(FieldError::invalid(&path, text, format!("invalid expression: {wrong}")));
+            }
+        }
     }
     errors
 }
