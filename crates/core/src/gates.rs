@@ -12,6 +12,13 @@ pub struct Gates {
 }
 
 impl Gates {
+    /// Every gate that has a name.
+    pub const NAMES: [&'static str; 3] = [
+        "SidecarSetServiceAccountInjection",
+        "SidecarSetPatchPodMetadataDefaultsAllowed",
+        "EnableSortSidecarContainerByName",
+    ];
+
     /// The gate with this name, to be set; `None` where nobody knows it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut bool> {
         match name {
@@ -30,11 +37,7 @@ mod tests {
     #[test]
     fn gates_are_off_and_known_by_name() {
         let mut gates = Gates::default();
-        for name in [
-            "SidecarSetServiceAccountInjection",
-            "SidecarSetPatchPodMetadataDefaultsAllowed",
-            "EnableSortSidecarContainerByName",
-        ] {
+        for name in Gates::NAMES {
             let gate = gates.get_mut(name).unwrap();
             assert!(!*gate, "{name}");
             *gate = true;

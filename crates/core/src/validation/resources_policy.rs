@@ -43,16 +43,18 @@ fn validate_policy(container: &Value, policy: &Value, path: &FieldPath) -> Vec<F
     }
     let at = path.child("resourcesExpr");
     let expressions = json::at(policy, &["resourcesExpr"]).unwrap_or(&Value::Null);
-    if json::at(expressions, &["limits"]).or_else(|| json::at(expressions, &["requests"])).is_none() {
+    let halves = ["limits", "requests"].map(|half| json::at(expressions, &[half]).map(|value| (half, value)));
+    if halves.iter().all(Option::is_none) {
         errors.push(FieldError::required(&at, "configure at least one of limits and requests"));
     }
-    for half in ["limits", "requests"] {
+    for (half, value) in halves.into_iter().flatten() {
         for (resource, slot) in [("cpu", Slot::Cpu), ("memory", Slot::Memory)] {
-            let text = json::text(expressions, &[half, resource]);
-            let wrong = Expression::parse(text).and_then(|expression| expression.check(slot)).err();
-            if let Some(wrong) = wrong.filter(|_| !text.is_empty()) {
-                let path = at.child(half).child(resource);
-                errors.push(FieldError::invalid(&path, text, format!("invalid expression: {wrong}")));
+            let text = json::text(value, &[resource]);
+            if !text.is_empty() {
+                let wrong = Expression::parse(text).and_then(|expression| expression.check(slot)).err();
+                errors.extend(wrong.map(|wrong| {
+                    FieldError::invalid(&at.child(half).child(resource), text, format!("invalid expression: {wrong}"))
+                }));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! References to fields of the Pod and to resources of a container, as environment variables and files have them.
 
 use super::node::{Node, lower_case, push_wrong};
-use crate::field::{Cause, FieldError};
+use crate::field::FieldError;
 use crate::format;
 use crate::quantity::Quantity;
 
@@ -70,13 +70,13 @@ pub(super) fn check_resource(reference: &Node<'_>, in_volume: bool, errors: &mut
         _ => return,
     };
     let Some(divisor) = reference.raw("divisor") else { return };
-    let written = match Quantity::from_json(divisor) {
-        Ok(divisor) if divisor.is_zero() => return,
-        Ok(divisor) => divisor.to_string(),
-        Err(error) => error.to_string(),
-    };
-    if !divisors.contains(&written.as_str()) {
-        let error = FieldError::not_supported(&reference.at("divisor"), written, divisors);
-        errors.push(FieldError { cause: Cause::Invalid, ..error });
-    }
+    let at = reference.at("divisor");
+    errors.push(match Quantity::from_json(divisor) {
+        Ok(divisor) if divisor.is_zero() || divisors.contains(&divisor.to_string().as_str()) => return,
+        Ok(divisor) => {
+            let detail = format!("must be one of: {}", divisors.join(", "));
+            FieldError::invalid(&at, divisor, detail)
+        }
+        Err(error) => FieldError::invalid(&at, divisor, error.to_string()),
+    });
 }

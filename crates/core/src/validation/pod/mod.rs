@@ -14,8 +14,8 @@
 //!
 //! Not covered:
 //! * a second error for one value at one path (Kubernetes lists each broken rule of a name; one is enough here);
-//! * extended resources above 9.2e15, where the reference's arithmetic wraps around and takes some whole numbers for
-//!   fractions;
+//! * amounts of extended resources above 9.2e15: the reference's arithmetic overflows there and takes some of these
+//!   whole numbers for fractions;
 //! * empty lists in the `metadata` of a volume claim template count as unset: the reference's defaulting drops them
 //!   before they are validated;
 //! * annotations: the synthetic Pod has none, so nothing is compared with them.
@@ -32,6 +32,8 @@ mod ports;
 mod probes;
 mod resources;
 mod security_context;
+#[cfg(test)]
+mod tests;
 mod volumes;
 
 use serde_json::Value;

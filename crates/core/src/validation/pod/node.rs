@@ -116,7 +116,7 @@ impl<'a> Node<'a> {
     }
 
     /// Requires that the text of `key` has the format `format`, where it is there.
-    pub(super) fn formatted(&self, key: &str, format: impl Fn(&str) -> Option<String>, errors: &mut Vec<FieldError>) {
+    pub(super) fn formatted(&self, key: &str, format: fn(&str) -> Option<String>, errors: &mut Vec<FieldError>) {
         if let Some(text) = self.optional_text(key) {
             push_wrong(&self.at(key), text, format(text), errors);
         }

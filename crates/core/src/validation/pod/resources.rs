@@ -59,7 +59,8 @@ fn check_amount(name: &str, amount: &Quantity, path: &FieldPath, errors: &mut Ve
     if amount.is_negative() {
         errors.push(FieldError::invalid(path, amount, "must be greater than or equal to 0"));
     }
-    if is_counted(name) && !amount.is_whole() {
+    // Kubernetes rounds up to milli-units first, so 1.9999 counts as 2.
+    if is_counted(name) && !amount.round_up_to_milli().is_whole() {
         errors.push(FieldError::invalid(path, amount, "must be an integer"));
     }
 }

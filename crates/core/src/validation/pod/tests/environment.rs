@@ -1,12 +1,11 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{assert_paths, of_container};
+use super::{assert_paths, of_container, under};
 
 fn of_variable(variable: &Value, expected: &str) {
     let found = of_container(&json!({"env": [variable]}));
-    let expected: Vec<String> = expected.split_whitespace().map(|path| format!("env[0].{path}")).collect();
-    assert_paths(&found, &expected.join(" "), variable);
+    assert_paths(&found, &under("env[0]", expected), variable);
 }
 
 #[rstest]
@@ -78,7 +77,7 @@ fn v12_versions_of_field_references(#[case] reference: Value, #[case] expected: 
 #[case(json!({"resource": "limits.nvidia.com/gpu"}), "resource")]
 #[case(json!({}), "resource")]
 fn v12_resources_for_variables(#[case] reference: Value, #[case] expected: &str) {
-    let expected: String = expected.split_whitespace().map(|key| format!("valueFrom.resourceFieldRef.{key}")).collect();
+    let expected = under("valueFrom.resourceFieldRef", expected);
     of_variable(&json!({"name": "A", "valueFrom": {"resourceFieldRef": reference}}), &expected);
 }
 
@@ -92,7 +91,7 @@ fn v12_resources_for_variables(#[case] reference: Value, #[case] expected: &str)
 #[case(json!({"name": "a-", "key": "k"}), "name")]
 fn v12_keys_of_objects(#[case] reference: Value, #[case] expected: &str) {
     for kind in ["configMapKeyRef", "secretKeyRef"] {
-        let expected: String = expected.split_whitespace().map(|key| format!("valueFrom.{kind}.{key}")).collect();
+        let expected = under(&format!("valueFrom.{kind}"), expected);
         of_variable(&json!({"name": "A", "valueFrom": {kind: reference}}), &expected);
     }
 }

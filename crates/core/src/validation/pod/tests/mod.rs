@@ -69,6 +69,16 @@ fn below(prefix: &str, paths: &[String]) -> Vec<String> {
     paths.iter().map(|path| path.strip_prefix(prefix).unwrap_or(path).to_owned()).collect()
 }
 
+/// `paths`, separated by blanks, below `parent`; `.` is the parent itself.
+fn under(parent: &str, paths: &str) -> String {
+    let whole = |path: &str| match path {
+        "." => parent.to_owned(),
+        index if index.starts_with('[') => format!("{parent}{index}"),
+        key => format!("{parent}.{key}"),
+    };
+    paths.split_whitespace().map(whole).collect::<Vec<_>>().join(" ")
+}
+
 /// Compares with a list of paths that is separated by blanks.
 #[track_caller]
 fn assert_paths(found: &[String], expected: &str, given: &Value) {

@@ -1,7 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{assert_paths, of_container, of_init_container, with};
+use super::{assert_paths, of_container, of_init_container, under};
 
 /// `probe` with the fields that defaulting fills in.
 fn filled(probe: &Value) -> Value {
@@ -40,13 +40,10 @@ fn filled(probe: &Value) -> Value {
 fn v12_probes(#[case] probe: Value, #[case] expected: &str) {
     let probe = filled(&probe);
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let expected: Vec<String> = expected
-            .split_whitespace()
-            .map(|path| if path == "." { kind.to_owned() } else { format!("{kind}.{path}") })
-            .collect();
-        assert_paths(&of_container(&json!({kind: probe})), &expected.join(" "), &probe);
+        let expected = under(kind, expected);
+        assert_paths(&of_container(&json!({kind: probe})), &expected, &probe);
         let native = json!({kind: probe, "restartPolicy": "Always"});
-        assert_paths(&of_init_container(&native), &expected.join(" "), &native);
+        assert_paths(&of_init_container(&native), &expected, &native);
         let plain_init = json!({kind: probe});
         assert_paths(&of_init_container(&plain_init), kind, &plain_init);
     }
@@ -62,8 +59,7 @@ fn v12_readiness_probes_differ(#[case] fields: Value, #[case] readiness: &str, #
     let mut probe = filled(&fields);
     probe.as_object_mut().unwrap().insert("tcpSocket".to_owned(), json!({"port": 1}));
     for (kind, expected) in [("livenessProbe", others), ("readinessProbe", readiness), ("startupProbe", others)] {
-        let expected: String = expected.split_whitespace().map(|path| format!("{kind}.{path}")).collect();
-        assert_paths(&of_container(&json!({kind: probe})), &expected, &probe);
+        assert_paths(&of_container(&json!({kind: probe})), &under(kind, expected), &probe);
     }
 }
 
@@ -87,13 +83,10 @@ fn v12_a_probe_without_a_success_threshold_is_refused_where_it_must_be_1() {
 #[case(json!({"grpc": {"port": 1}}), ".")]
 fn v12_hooks(#[case] hook: Value, #[case] expected: &str) {
     for kind in ["postStart", "preStop"] {
-        let expected: String = expected
-            .split_whitespace()
-            .map(|path| if path == "." { format!("lifecycle.{kind}") } else { format!("lifecycle.{kind}.{path}") })
-            .collect();
+        let expected = under(&format!("lifecycle.{kind}"), expected);
         let fields = json!({"lifecycle": {kind: hook}});
         assert_paths(&of_container(&fields), &expected, &fields);
-        let native = with("i", &json!({"lifecycle": {kind: hook}, "restartPolicy": "Always"}));
+        let native = json!({"lifecycle": {kind: hook}, "restartPolicy": "Always"});
         assert_paths(&of_init_container(&native), &expected, &native);
     }
 }

@@ -1,14 +1,10 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{assert_paths, of_container};
+use super::{assert_paths, of_container, under};
 
 fn of(resources: &Value, expected: &str) {
-    let expected: Vec<String> = expected
-        .split_whitespace()
-        .map(|path| if path == "." { "resources".to_owned() } else { format!("resources.{path}") })
-        .collect();
-    assert_paths(&of_container(&json!({"resources": resources})), &expected.join(" "), resources);
+    assert_paths(&of_container(&json!({"resources": resources})), &under("resources", expected), resources);
 }
 
 #[rstest]
@@ -47,6 +43,9 @@ fn v12_the_name_of_a_resource_leaves_room_for_the_quota_prefix() {
 #[case(json!({"limits": {"cpu": "500m", "memory": "1.5"}}), "")]
 #[case(json!({"limits": {"example.com/gpu": "500m"}}), "limits[example.com/gpu]")]
 #[case(json!({"limits": {"example.com/gpu": "1000m"}}), "")]
+#[case(json!({"limits": {"example.com/gpu": "1.9999"}}), "")]
+#[case(json!({"limits": {"example.com/gpu": "0.0001"}}), "limits[example.com/gpu]")]
+#[case(json!({"limits": {"example.com/gpu": "9E"}}), "")]
 #[case(json!({"requests": {"cpu": 1}, "limits": {"cpu": 2}}), "")]
 #[case(json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2000m"}}), "")]
 #[case(json!({"requests": {"cpu": "3"}, "limits": {"cpu": "2"}}), "requests")]

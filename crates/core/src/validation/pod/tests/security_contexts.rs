@@ -1,14 +1,10 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{assert_paths, container, of_container, paths, with};
+use super::{assert_paths, container, of_container, paths, under, with};
 
 fn of(context: &Value, expected: &str) {
-    let expected: Vec<String> = expected
-        .split_whitespace()
-        .map(|path| if path == "." { "securityContext".to_owned() } else { format!("securityContext.{path}") })
-        .collect();
-    assert_paths(&of_container(&json!({"securityContext": context})), &expected.join(" "), context);
+    assert_paths(&of_container(&json!({"securityContext": context})), &under("securityContext", expected), context);
 }
 
 #[rstest]
@@ -42,8 +38,7 @@ fn v12_security_contexts(#[case] context: Value, #[case] expected: &str) {
 #[case(json!({"type": "x", "localhostProfile": "p"}), "localhostProfile type", "type")]
 fn v12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_armor: &str) {
     for (kind, expected) in [("seccompProfile", seccomp), ("appArmorProfile", app_armor)] {
-        let expected: Vec<String> = expected.split_whitespace().map(|key| format!("{kind}.{key}")).collect();
-        of(&json!({kind: profile}), &expected.join(" "));
+        of(&json!({kind: profile}), &under(kind, expected));
     }
 }
 
@@ -64,21 +59,11 @@ fn v12_profiles(#[case] profile: Value, #[case] seccomp: &str, #[case] app_armor
 #[case("u/x", false)]
 #[case("u@x", false)]
 #[case("u\t", false)]
+#[case(&"u".repeat(104), true)]
+#[case(&"u".repeat(105), false)]
+#[case(&format!("{}\\u", ["d"; 128].join(".")), true)]
+#[case(&format!("{}\\u", ["d"; 129].join(".")), false)]
 fn v12_windows_users(#[case] name: &str, #[case] fine: bool) {
-    let expected = if fine { "" } else { "windowsOptions.runAsUserName" };
-    of(&json!({"windowsOptions": {"runAsUserName": name}}), expected);
-}
-
-#[rstest]
-#[case("u".repeat(104), true)]
-#[case("u".repeat(105), false)]
-#[case(format!("{}\\u", ["d"; 128].join(".")), true)]
-#[case(format!("{}\\u", ["d"; 129].join(".")), false)]
-fn v12_windows_users_have_a_length(#[case] name: String, #[case] fine: bool) {
-    v12_windows_users_of(&name, fine);
-}
-
-fn v12_windows_users_of(name: &str, fine: bool) {
     let expected = if fine { "" } else { "windowsOptions.runAsUserName" };
     of(&json!({"windowsOptions": {"runAsUserName": name}}), expected);
 }

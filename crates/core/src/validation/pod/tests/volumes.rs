@@ -1,7 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{assert_paths, container, of_volume, paths};
+use super::{assert_paths, container, of_volume, paths, under};
 
 #[rstest]
 #[case(json!([{"emptyDir": {}}]), "[0].name")]
@@ -18,9 +18,8 @@ use super::{assert_paths, container, of_volume, paths};
     "[0].cephFS [0].downwarAPI [0].gcePersistentDisk"
 )]
 fn v12_volumes(#[case] volumes: Value, #[case] expected: &str) {
-    let expected: Vec<String> = expected.split_whitespace().map(|path| format!("spec.volumes{path}")).collect();
     let found = paths(&[], &[container("c")], volumes.as_array().unwrap());
-    assert_paths(&found, &expected.join(" "), &volumes);
+    assert_paths(&found, &under("spec.volumes", expected), &volumes);
 }
 
 #[rstest]
@@ -83,13 +82,9 @@ fn v12_paths_of_files(#[case] path: &str, #[case] fine: bool) {
     "."
 )]
 fn v12_downward_api_files(#[case] file: Value, #[case] expected: &str) {
-    let at = |parent: &str| -> String {
-        let whole = |path: &str| if path == "." { parent.to_owned() } else { format!("{parent}.{path}") };
-        expected.split_whitespace().map(whole).collect::<Vec<_>>().join(" ")
-    };
-    assert_paths(&of_volume(&json!({"downwardAPI": {"items": [file]}})), &at("downwardAPI"), &file);
+    assert_paths(&of_volume(&json!({"downwardAPI": {"items": [file]}})), &under("downwardAPI", expected), &file);
     let projected = json!({"projected": {"sources": [{"downwardAPI": {"items": [file]}}]}});
-    assert_paths(&of_volume(&projected), &at("projected.sources[0].downwardAPI"), &file);
+    assert_paths(&of_volume(&projected), &under("projected.sources[0].downwardAPI", expected), &file);
 }
 
 #[rstest]
@@ -143,9 +138,8 @@ fn v12_downward_api_files(#[case] file: Value, #[case] expected: &str) {
     "sources[0].clusterTrustBundle.labelSelector.matchExpressions[0].values"
 )]
 fn v12_projected_sources(#[case] sources: Value, #[case] expected: &str) {
-    let whole = |path: &str| if path == "." { "projected".to_owned() } else { format!("projected.{path}") };
-    let expected: Vec<String> = expected.split_whitespace().map(whole).collect();
-    assert_paths(&of_volume(&json!({"projected": {"sources": sources}})), &expected.join(" "), &sources);
+    let found = of_volume(&json!({"projected": {"sources": sources}}));
+    assert_paths(&found, &under("projected", expected), &sources);
 }
 
 /// An ephemeral volume whose template has `spec` on top of what is required.
@@ -196,10 +190,8 @@ fn ephemeral(metadata: &Value, spec: &Value) -> Value {
     "."
 )]
 fn v12_claims_of_ephemeral_volumes(#[case] spec: Value, #[case] expected: &str) {
-    let parent = "ephemeral.volumeClaimTemplate.spec";
-    let whole = |path: &str| if path == "." { parent.to_owned() } else { format!("{parent}.{path}") };
-    let expected: Vec<String> = expected.split_whitespace().map(whole).collect();
-    assert_paths(&of_volume(&ephemeral(&json!({}), &spec)), &expected.join(" "), &spec);
+    let found = of_volume(&ephemeral(&json!({}), &spec));
+    assert_paths(&found, &under("ephemeral.volumeClaimTemplate.spec", expected), &spec);
 }
 
 #[rstest]
@@ -211,9 +203,8 @@ fn v12_claims_of_ephemeral_volumes(#[case] spec: Value, #[case] expected: &str) 
 #[case(json!({"name": "n", "generation": 1, "finalizers": ["f"]}), "finalizers generation name")]
 #[case(json!({"deletionGracePeriodSeconds": 0, "uid": "u"}), "deletionGracePeriodSeconds uID")]
 fn v12_metadata_of_ephemeral_volumes(#[case] metadata: Value, #[case] expected: &str) {
-    let whole = |path: &str| format!("ephemeral.volumeClaimTemplate.metadata.{path}");
-    let expected: Vec<String> = expected.split_whitespace().map(whole).collect();
-    assert_paths(&of_volume(&ephemeral(&metadata, &json!({}))), &expected.join(" "), &json!("metadata"));
+    let found = of_volume(&ephemeral(&metadata, &json!({})));
+    assert_paths(&found, &under("ephemeral.volumeClaimTemplate.metadata", expected), &json!("metadata"));
 }
 
 #[test]

@@ -53,7 +53,7 @@ const fn source(key: &'static str, check: Check) -> Source {
 
 /// Every type of volume, in the order in which Kubernetes looks for them: the first one is checked, any other one is
 /// too many.
-const SOURCES: [Source; 30] = [
+static SOURCES: [Source; 30] = [
     source("emptyDir", check_empty_dir),
     source("hostPath", check_host_path),
     source("gitRepo", legacy::check_git_repo),

@@ -38,7 +38,7 @@ pub(super) fn check_fc(source: &Node<'_>, errors: &mut Vec<FieldError>) {
     match (targets, ids) {
         (false, false) => errors.push(FieldError::required(&at, "needs targetWWNs or wwids")),
         (true, true) => {
-            errors.push(FieldError::invalid(&at, "", "targetWWNs and wwids exclude each other; remove one"))
+            errors.push(FieldError::invalid(&at, "", "targetWWNs and wwids exclude each other; remove one"));
         }
         _ => {}
     }
