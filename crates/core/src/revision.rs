@@ -48,7 +48,9 @@ impl<'a> Selection<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FindError {
     /// No revision of that name, neither in the settings nor in the cluster.
-    #[error("ControllerRevision \"{name}\" is neither in the settings' controllerRevisions nor in namespace \"{namespace}\"; name one that exists")]
+    #[error(
+        "ControllerRevision \"{name}\" is neither in the settings' controllerRevisions nor in namespace \"{namespace}\"; name one that exists"
+    )]
     NotFound {
         /// The name that was asked for.
         name: String,
@@ -56,7 +58,9 @@ pub enum FindError {
         namespace: String,
     },
     /// No revision with that custom version among those of the settings; the cluster is not searched.
-    #[error("no ControllerRevision of this SidecarSet with customVersion \"{version}\" is in the settings; add it to controllerRevisions, or use revisionName")]
+    #[error(
+        "no ControllerRevision of this SidecarSet with customVersion \"{version}\" is in the settings; add it to controllerRevisions, or use revisionName"
+    )]
     VersionNotFound {
         /// The version that was asked for.
         version: String,
@@ -76,7 +80,9 @@ pub enum FindError {
         problem: String,
     },
     /// Nobody could say.
-    #[error("ControllerRevision \"{name}\" could not be looked up in namespace \"{namespace}\"; try again, or add it to the settings' controllerRevisions")]
+    #[error(
+        "ControllerRevision \"{name}\" could not be looked up in namespace \"{namespace}\"; try again, or add it to the settings' controllerRevisions"
+    )]
     Failed {
         /// The name that was asked for.
         name: String,
@@ -109,9 +115,8 @@ pub fn find(
     lookup: &dyn Lookup,
 ) -> Result<ControllerRevision, FindError> {
     // A revision of the settings may leave its namespace out; one that names another is not the one asked for.
-    let mut here = revisions
-        .iter()
-        .filter(|revision| revision.namespace().is_empty() || revision.namespace() == system_namespace);
+    let mut here =
+        revisions.iter().filter(|revision| revision.namespace().is_empty() || revision.namespace() == system_namespace);
     let name = match selection {
         Selection::Name(name) => name,
         Selection::CustomVersion(version) => return newest(set, version, here),

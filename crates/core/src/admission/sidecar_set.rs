@@ -12,6 +12,7 @@ use crate::names;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
 use crate::validation::{self, Finding, canary, conflicts, injection, update, whitelist};
@@ -73,8 +74,10 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let supported = Version::ALL.map(Version::api_version);
         return undecodable(&name, vec![FieldError::not_supported(&FieldPath::new("apiVersion"), version, &supported)]);
     };
-    let sent = match decode_as(version, object, &root) {
-        Ok(sent) => sent,
+    let stand_ins = ["apiVersion", "kind"].into_iter().filter(|key| json::text(&object, &[key]).is_empty());
+    let stand_ins: Vec<&str> = stand_ins.collect();
+    let decoded = match decode_as(version, object, &root) {
+        Ok(decoded) => decoded,
         Err(errors) => return undecodable(&name, errors),
     };
     let old = match (operation, old_object) {
@@ -89,23 +92,32 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     };
 
-    let mut object = sent.object().clone();
+    let mut object = decoded.object().clone();
     defaults::apply(&mut object);
     stamp(&mut object);
-    let set = match decode_as(version, object.clone(), &root) {
-        Ok(set) => set.into_sidecar_set(),
-        Err(errors) => return undecodable(&name, errors),
-    };
+    let mut stored = object.clone();
+    if version == Version::V1Alpha1 {
+        convert::to_v1beta1(&mut stored);
+    }
+    let set = SidecarSet::from_decoded(stored);
 
     let mut outcome = Outcome::from(match judge(&set, old.as_ref(), context) {
         Some(refusal) => Verdict::Refused(refusal),
-        None if object == *sent.object() => Verdict::Unchanged,
-        None => Verdict::Mutated(object),
+        None if object == *decoded.object() => Verdict::Unchanged,
+        None => {
+            // What only stood in for the decoder is not the user's.
+            for key in stand_ins {
+                object.as_object_mut().and_then(|object| object.remove(key));
+            }
+            Verdict::Mutated(object)
+        }
     });
-    let unknown = schema::unknown(sent.object(), version.schema(), &root);
-    outcome.warnings.extend(unknown.iter().map(|path| {
-        format!("{path}: unknown field; it is kept and injected, but rollouts do not see changes to it")
-    }));
+    let unknown = schema::unknown(decoded.object(), version.schema(), &root);
+    outcome.warnings.extend(
+        unknown.iter().map(|path| {
+            format!("{path}: unknown field; it is kept and injected, but rollouts do not see changes to it")
+        }),
+    );
     if !matches!(outcome.verdict, Verdict::Refused(_)) && !context.others.iter().any(|other| other.name() == set.name())
     {
         outcome.warnings.push(format!(
@@ -127,7 +139,8 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
             }
         }
     }
-    let decoded = decode(object).map_err(|errors| errors.into_iter().map(|error| error.below(path)).collect::<Vec<_>>())?;
+    let decoded =
+        decode(object).map_err(|errors| errors.into_iter().map(|error| error.below(path)).collect::<Vec<_>>())?;
     if decoded.version() == version {
         return Ok(decoded);
     }
@@ -185,3 +198,6 @@ fn reason(set: &str, finding: Finding) -> Reason {
         code,
     }
 }
+
+#[cfg(test)]
+mod tests;

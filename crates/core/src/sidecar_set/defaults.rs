@@ -202,3 +202,6 @@ fn absent(object: &mut Object, key: &str, default: impl FnOnce() -> Value) {
         object.insert(key.to_owned(), default());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,11 @@ pub fn validate_revision(
     };
     // A revision without a spec changes nothing: the reference restores the SidecarSet as it is.
     let spec = found.data().and_then(|data| json::at(data, &["spec"])).filter(|spec| !spec.is_null());
+    let patch = spec.map_or("", |spec| json::text(spec, &["$patch"]));
+    if !matches!(patch, "" | "replace" | "merge" | "delete") {
+        let wrong = format!("the ControllerRevision cannot be used: its $patch is \"{patch}\"");
+        return vec![FieldError::invalid(&at, selection.value(), wrong).into()];
+    }
     match spec.map(|_| found.spec()) {
         None | Some(Ok(_)) => Vec::new(),
         Some(Err(errors)) => {

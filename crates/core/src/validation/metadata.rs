@@ -136,7 +136,11 @@ fn validate_managed_fields(entries: &[Value], root: &FieldPath, errors: &mut Vec
         }
         for (field, limit) in [("manager", MANAGER_MAX), ("subresource", SUBRESOURCE_MAX)] {
             if text(field).len() > limit {
-                errors.push(FieldError::new(&at.child(field), Cause::TooLong, format!("may have at most {limit} bytes")));
+                errors.push(FieldError::new(
+                    &at.child(field),
+                    Cause::TooLong,
+                    format!("may have at most {limit} bytes"),
+                ));
             }
         }
         if text("manager").chars().any(|one| one.is_control() || (one.is_whitespace() && one != ' ')) {

@@ -11,7 +11,9 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let list = FieldPath::new("spec").child("patchPodMetadata");
     let mut errors = Vec::new();
     let mut keys = BTreeSet::new();
-    for (index, patch) in set.spec(&["patchPodMetadata"]).map_or(&[][..], |list| json::items(list, &[])).iter().enumerate() {
+    for (index, patch) in
+        set.spec(&["patchPodMetadata"]).map_or(&[][..], |list| json::items(list, &[])).iter().enumerate()
+    {
         let at = list.index(index);
         match json::at(patch, &["annotations"]).filter(|map| map.as_object().is_some_and(|map| !map.is_empty())) {
             None => errors.push(FieldError::required(&at.child("annotations"), "list the annotations to patch")),

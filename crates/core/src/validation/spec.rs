@@ -16,7 +16,8 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let mut errors = Vec::new();
 
     if super::is_rolling_update(set) && set.init_containers().iter().any(is_native) {
-        let wrong = "native sidecars in initContainers cannot be updated in place; set updateStrategy.type to NotUpdate";
+        let wrong =
+            "native sidecars in initContainers cannot be updated in place; set updateStrategy.type to NotUpdate";
         errors.push(FieldError::required(&spec.child("updateStrategy"), wrong));
     }
 

@@ -76,7 +76,9 @@ fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Cow<'static, Valu
     match lookup.get(&object) {
         Answer::NotFound => Ok(None),
         Answer::Failed(_) => {
-            let wrong = format!("ConfigMap \"{namespace}/{name}\" could not be read; try again, or set patchPodMetadataWhitelist in the settings");
+            let wrong = format!(
+                "ConfigMap \"{namespace}/{name}\" could not be read; try again, or set patchPodMetadataWhitelist in the settings"
+            );
             Err((Code::Unavailable, wrong))
         }
         Answer::Found(config_map) => {
@@ -84,7 +86,10 @@ fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Cow<'static, Valu
                 return Ok(None);
             };
             let rules: Value = serde_json::from_str(text).map_err(|error| {
-                (Code::Invalid, format!("{} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}", names::WHITELIST_KEY))
+                (
+                    Code::Invalid,
+                    format!("{} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}", names::WHITELIST_KEY),
+                )
             })?;
             Ok(Some(Cow::Owned(rules)))
         }
@@ -108,10 +113,10 @@ fn patterns(whitelist: &Value, set: &SidecarSet) -> Result<Vec<Pattern>, String>
         }
         for pattern in list(rule, "allowedAnnotationKeyExprs", &name)? {
             let text = pattern.as_str().ok_or_else(|| format!("{name}.allowedAnnotationKeyExprs must hold strings"))?;
-            patterns.push(
-                Pattern::new(text)
-                    .map_err(|error| format!("{name}.allowedAnnotationKeyExprs: \"{text}\" cannot be used: {error}"))?,
-            );
+            patterns
+                .push(Pattern::new(text).map_err(|error| {
+                    format!("{name}.allowedAnnotationKeyExprs: \"{text}\" cannot be used: {error}")
+                })?);
         }
     }
     Ok(patterns)

@@ -9,6 +9,7 @@ use pillion_core::field::FieldPath;
 use pillion_core::gates::Gates;
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Lookup, ObjectRef};
+use pillion_core::names;
 use pillion_core::outcome::{Outcome, Verdict};
 use pillion_core::schema;
 use pillion_core::sidecar_set::SidecarSet;
@@ -93,6 +94,19 @@ impl Case {
             _ => &schema::SIDECAR_SET_V1BETA1,
         };
         schema::unknown(&self.request.object, schema, &FieldPath::default())
+    }
+
+    /// The names that the object may share its containers with: its base, and its canaries.
+    pub fn exempt(&self) -> impl Iterator<Item = String> {
+        let annotation = |object: &Value, key: &str| json::text(object, &["metadata", "annotations", key]).to_owned();
+        let base = move |object: &Value| {
+            let base = annotation(object, names::BASE);
+            (annotation(object, names::CANARY) == "true" && !base.is_empty()).then_some(base)
+        };
+        let name = |object: &Value| json::text(object, &["metadata", "name"]).to_owned();
+        let own = name(&self.request.object);
+        let canaries = self.of_kind("SidecarSet").filter(move |set| base(set).as_ref() == Some(&own)).map(name);
+        base(&self.request.object).into_iter().chain(canaries)
     }
 
     /// Runs the admission.

@@ -1,0 +1,90 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::conflicts;
+use super::{container, paths, set};
+
+const NAME: &str = "spec.containers[0].name";
+
+fn labels(key: &str, value: &str) -> Value {
+    json!({"matchLabels": {key: value}})
+}
+
+#[rstest]
+#[case::same_pods(json!({}), &[NAME])]
+#[case::v50_other_pods(json!({"selector": labels("app", "db")}), &[])]
+#[case::v50_some_pods(json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}}), &[NAME])]
+#[case::v50_one_namespace_of_all(json!({"namespaceSelector": labels("env", "prod")}), &[NAME])]
+#[case::a_requirement_that_nobody_understands_rules_nothing_out(
+    json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Lt"}]}}), &[NAME]
+)]
+#[case::no_selector_selects_nothing(json!({"selector": null}), &[])]
+#[case::other_name(json!({"containers": [container("metrics", json!({}))]}), &[])]
+#[case::v52_init_containers_are_another_list(json!({"containers": [], "initContainers": [container("logger", json!({}))]}), &[])]
+#[case::v53_another_volume(
+    json!({"containers": [], "volumes": [{"name": "log", "hostPath": {"path": "/log", "type": ""}}]}),
+    &["spec.volumes[0]"]
+)]
+#[case::v53_an_equal_volume(json!({"containers": [], "volumes": [{"name": "log", "emptyDir": {"medium": ""}}]}), &[])]
+fn v50_v53_other_sets(#[case] changes: Value, #[case] expected: &[&str]) {
+    let other = set("other", json!({"spec": changes}));
+    assert_eq!(paths(&conflicts::validate(&set("a", json!({})), &[other])), expected);
+}
+
+#[test]
+fn v50_disjoint_namespaces_never_meet() {
+    let of = |name, env| set(name, json!({"spec": {"namespaceSelector": labels("env", env)}}));
+    assert_eq!(conflicts::validate(&of("a", "prod"), &[of("b", "test")]), []);
+    assert_eq!(paths(&conflicts::validate(&of("a", "prod"), &[of("b", "prod")])), [NAME]);
+}
+
+#[test]
+fn v50_a_set_does_not_conflict_with_what_it_replaces() {
+    assert_eq!(conflicts::validate(&set("a", json!({})), &[set("a", json!({}))]), []);
+}
+
+#[test]
+fn v52_init_containers() {
+    let of = |name| set(name, json!({"spec": {"containers": [], "initContainers": [container("i", json!({}))]}}));
+    let errors = conflicts::validate(&of("a"), &[of("b")]);
+    assert_eq!(paths(&errors), ["spec.initContainers[0].name"]);
+    assert!(errors[0].detail.contains("\"b\""), "{}", errors[0]);
+}
+
+#[test]
+fn v53_volumes_are_compared_by_what_they_say() {
+    let of = |name, size: Value| {
+        set(name, json!({"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]}}))
+    };
+    assert_eq!(conflicts::validate(&of("a", json!("1024Mi")), &[of("b", json!("1Gi"))]), []);
+    assert_eq!(paths(&conflicts::validate(&of("a", json!("1G")), &[of("b", json!("1Gi"))])), ["spec.volumes[0]"]);
+}
+
+#[rstest]
+#[case::retain("Retain", "Overwrite", false)]
+#[case::retained_there("Overwrite", "Retain", false)]
+#[case::both_overwrite("Overwrite", "Overwrite", true)]
+#[case::own_overwrites("Overwrite", "MergePatchJson", true)]
+#[case::other_overwrites("MergePatchJson", "Overwrite", true)]
+#[case::both_merge("MergePatchJson", "MergePatchJson", false)]
+fn v54_annotations(#[case] own: &str, #[case] theirs: &str, #[case] conflict: bool) {
+    let of = |name, policy: &str| {
+        let patches = json!([{"annotations": {"free": name}, "patchPolicy": "Retain"}, {"annotations": {"a": "b"}, "patchPolicy": policy}]);
+        set(name, json!({"spec": {"containers": [container(name, json!({}))], "patchPodMetadata": patches}}))
+    };
+    let errors = conflicts::validate(&of("x", own), &[of("y", theirs)]);
+    let expected: &[&str] = if conflict { &["spec.patchPodMetadata[1].annotations[a]"] } else { &[] };
+    assert_eq!(paths(&errors), expected);
+}
+
+#[test]
+fn q1_a_canary_and_its_base_share_containers_and_two_canaries_do_not() {
+    let canary = |name| {
+        let annotations = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "base"});
+        set(name, json!({"metadata": {"annotations": annotations}}))
+    };
+    let base = || set("base", json!({}));
+    assert_eq!(conflicts::validate(&canary("c"), &[base()]), []);
+    assert_eq!(conflicts::validate(&base(), &[canary("c")]), []);
+    assert_eq!(paths(&conflicts::validate(&canary("c"), &[base(), canary("d")])), [NAME]);
+}

@@ -1,0 +1,139 @@
+use std::cell::Cell;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::{Finding, injection, whitelist};
+use super::set;
+use crate::gates::Gates;
+use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::outcome::Code;
+use crate::sidecar_set::SidecarSet;
+
+/// Answers every question with one answer, and counts them.
+struct Cluster(Answer, Cell<usize>);
+
+impl Cluster {
+    fn of(answer: Answer) -> Self {
+        Self(answer, Cell::new(0))
+    }
+}
+
+impl Lookup for Cluster {
+    fn get(&self, _: &ObjectRef) -> Answer {
+        self.1.set(self.1.get() + 1);
+        self.0.clone()
+    }
+}
+
+fn config_map(whitelist: &str) -> Answer {
+    Answer::Found(json!({"data": {"SidecarSet_PatchPodMetadata_WhiteList": whitelist}}))
+}
+
+fn patching(annotations: Value) -> SidecarSet {
+    let patches = json!([{"annotations": annotations}]);
+    set("a", json!({"metadata": {"labels": {"team": "x"}}, "spec": {"patchPodMetadata": patches}}))
+}
+
+fn fields(findings: &[Finding]) -> Vec<(&str, Code)> {
+    findings.iter().map(|finding| (finding.error.path.as_str(), finding.code)).collect()
+}
+
+const ALL: (&str, Code) = ("spec.patchPodMetadata", Code::Invalid);
+
+#[rstest]
+#[case::allowed(r#"{"rules": [{"allowedAnnotationKeyExprs": ["^key"]}]}"#, &[])]
+#[case::unanchored(r#"{"rules": [{"allowedAnnotationKeyExprs": ["ey-"]}]}"#, &[])]
+#[case::one_of_two(r#"{"rules": [{"allowedAnnotationKeyExprs": ["^a$", "-a$"]}]}"#, &[])]
+#[case::none_matches(r#"{"rules": [{"allowedAnnotationKeyExprs": ["^other"]}]}"#, &[("spec.patchPodMetadata[0].annotations[key-a]", Code::Invalid)])]
+#[case::rule_for_these_labels(r#"{"rules": [{"selector": {"matchLabels": {"team": "x"}}, "allowedAnnotationKeyExprs": ["."]}]}"#, &[])]
+#[case::rule_for_all_labels(r#"{"rules": [{"selector": {}, "allowedAnnotationKeyExprs": ["."]}]}"#, &[])]
+#[case::rule_for_other_labels(r#"{"rules": [{"selector": {"matchLabels": {"team": "y"}}, "allowedAnnotationKeyExprs": ["["]}]}"#, &[ALL])]
+#[case::no_rules(r#"{"rules": []}"#, &[ALL])]
+#[case::null_rules(r#"{"rules": null}"#, &[ALL])]
+#[case::no_json("{", &[ALL])]
+#[case::no_object("[]", &[ALL])]
+#[case::no_list(r#"{"rules": {}}"#, &[ALL])]
+#[case::no_pattern(r#"{"rules": [{"allowedAnnotationKeyExprs": ["["]}]}"#, &[ALL])]
+#[case::no_text(r#"{"rules": [{"allowedAnnotationKeyExprs": [1]}]}"#, &[ALL])]
+#[case::no_selector(r#"{"rules": [{"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}, "allowedAnnotationKeyExprs": ["."]}]}"#, &[ALL])]
+fn v22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&str, Code)]) {
+    let cluster = Cluster::of(config_map(text));
+    let set = patching(json!({"key-a": "v"}));
+    let findings = whitelist::validate(&set, Gates::default(), None, "kruise-system", &cluster);
+    assert_eq!(fields(&findings), expected);
+    assert_eq!(cluster.1.get(), 1);
+}
+
+#[rstest]
+#[case::no_config_map(Answer::NotFound, &[ALL], &[])]
+#[case::no_data(Answer::Found(json!({})), &[ALL], &[])]
+#[case::no_key(Answer::Found(json!({"data": {"other": ""}})), &[ALL], &[])]
+#[case::no_rule(config_map("{}"), &[ALL], &[])]
+#[case::no_match_even_with_the_gate(
+    config_map(r#"{"rules": [{"allowedAnnotationKeyExprs": ["^b$"]}]}"#),
+    &[("spec.patchPodMetadata[0].annotations[a]", Code::Invalid)],
+    &[("spec.patchPodMetadata[0].annotations[a]", Code::Invalid)]
+)]
+#[case::forbidden(
+    Answer::Failed(Failure::Forbidden),
+    &[("spec.patchPodMetadata", Code::Unavailable)],
+    &[("spec.patchPodMetadata", Code::Unavailable)]
+)]
+fn v21_the_gate_speaks_where_no_whitelist_does(
+    #[case] answer: Answer,
+    #[case] closed: &[(&str, Code)],
+    #[case] open: &[(&str, Code)],
+) {
+    let set = patching(json!({"a": "v"}));
+    for (allowed, expected) in [(false, closed), (true, open)] {
+        let gates = Gates { patch_pod_metadata_defaults_allowed: allowed, ..Gates::default() };
+        let findings = whitelist::validate(&set, gates, None, "kruise-system", &Cluster::of(answer.clone()));
+        assert_eq!(fields(&findings), expected, "gate {allowed}");
+    }
+}
+
+#[test]
+fn v20_nothing_is_asked_without_need() {
+    let cluster = Cluster::of(Answer::Failed(Failure::Timeout));
+    let validate = |set: &SidecarSet, inline: Option<&Value>| {
+        whitelist::validate(set, Gates::default(), inline, "kruise-system", &cluster)
+    };
+    assert_eq!(validate(&set("a", json!({})), None), []);
+    let inline = json!({"rules": [{"allowedAnnotationKeyExprs": ["^a$"]}]});
+    assert_eq!(validate(&patching(json!({"a": ""})), Some(&inline)), []);
+    assert_eq!(
+        fields(&validate(&patching(json!({"b": ""})), Some(&inline))),
+        [("spec.patchPodMetadata[0].annotations[b]", Code::Invalid)]
+    );
+    assert_eq!(cluster.1.get(), 0);
+}
+
+fn revision(data: Value) -> Answer {
+    Answer::Found(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": data,
+        "metadata": {"name": "r", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "a"}},
+    }))
+}
+
+#[rstest]
+#[case::there(revision(json!({"spec": {"$patch": "replace", "containers": []}})), None)]
+#[case::without_a_spec(revision(json!({})), None)]
+#[case::of_another_shape(revision(json!({"spec": {"containers": 1}})), Some(Code::Invalid))]
+#[case::of_another_kind_of_patch(revision(json!({"spec": {"$patch": "bogus"}})), Some(Code::Invalid))]
+#[case::missing(Answer::NotFound, Some(Code::Invalid))]
+#[case::unknown(Answer::Failed(Failure::Timeout), Some(Code::Unavailable))]
+fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
+    let set = set("a", json!({"spec": {"injectionStrategy": {"revision": {"revisionName": "r"}}}}));
+    let findings = injection::validate_revision(&set, &[], "kruise-system", &Cluster::of(answer));
+    let expected: Vec<_> =
+        expected.into_iter().map(|code| ("spec.injectionStrategy.revision.revisionName", code)).collect();
+    assert_eq!(fields(&findings), expected);
+}
+
+#[test]
+fn v6_nothing_is_asked_for_the_latest_version() {
+    let cluster = Cluster::of(Answer::Failed(Failure::Timeout));
+    assert_eq!(injection::validate_revision(&set("a", json!({})), &[], "kruise-system", &cluster), []);
+    assert_eq!(cluster.1.get(), 0);
+}

@@ -1,0 +1,64 @@
+//! Tables by rule. Every case starts from a `SidecarSet` that is valid and says what it changes.
+#![allow(clippy::needless_pass_by_value, reason = "json!(...) reads better without a borrow")]
+
+mod conflicts;
+mod lookups;
+mod rules;
+
+use serde_json::{Value, json};
+
+use crate::field::FieldError;
+use crate::sidecar_set::{SidecarSet, defaults};
+
+/// A valid `SidecarSet`, defaulted: one container, one volume.
+fn manifest(name: &str) -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "updateStrategy": {"type": "NotUpdate"},
+            "containers": [{"name": "logger", "image": "logger:1", "volumeMounts": [{"name": "log", "mountPath": "/log"}]}],
+            "volumes": [{"name": "log", "emptyDir": {}}],
+        },
+    })
+}
+
+/// [`manifest`] with changes in it: objects are merged, null removes, anything else replaces.
+fn set(name: &str, changes: Value) -> SidecarSet {
+    let mut object = manifest(name);
+    merge(&mut object, changes);
+    defaults::apply(&mut object);
+    SidecarSet::from_decoded(object)
+}
+
+/// The same with changes in `spec`.
+fn with_spec(changes: Value) -> SidecarSet {
+    set("a", json!({"spec": changes}))
+}
+
+fn merge(target: &mut Value, changes: Value) {
+    match (target, changes) {
+        (Value::Object(target), Value::Object(changes)) => {
+            for (key, change) in changes {
+                if change.is_null() {
+                    target.remove(&key);
+                } else {
+                    merge(target.entry(key).or_insert(Value::Null), change);
+                }
+            }
+        }
+        (target, change) => *target = change,
+    }
+}
+
+/// The paths of errors, in order.
+fn paths(errors: &[FieldError]) -> Vec<&str> {
+    errors.iter().map(|error| error.path.as_str()).collect()
+}
+
+/// A container with these fields besides a name and an image.
+fn container(name: &str, fields: Value) -> Value {
+    let mut container = json!({"name": name, "image": "i:1"});
+    merge(&mut container, fields);
+    container
+}

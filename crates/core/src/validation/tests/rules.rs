@@ -1,0 +1,292 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::super::{canary, update, validate, validate_manifest};
+use super::{container, paths, set, with_spec};
+
+#[test]
+fn a_valid_set_has_no_errors() {
+    assert_eq!(validate_manifest(&with_spec(json!({}))), []);
+}
+
+#[rstest]
+#[case::name(json!({"name": "a-B-9"}), &[])]
+#[case::dashes_at_the_ends(json!({"name": "-a-"}), &[])]
+#[case::dots(json!({"name": "a.b"}), &["metadata.name"])]
+#[case::underscore(json!({"name": "Bad_Name"}), &["metadata.name"])]
+#[case::no_name(json!({"name": null}), &["metadata.name"])]
+#[case::long_name(json!({"name": "a".repeat(64)}), &["metadata.name"])]
+#[case::long_and_wrong_name(json!({"name": ".".repeat(64)}), &["metadata.name", "metadata.name"])]
+#[case::generate_name(json!({"generateName": "a_"}), &["metadata.generateName"])]
+#[case::namespace(json!({"namespace": "default"}), &["metadata.namespace"])]
+#[case::generation(json!({"generation": -1}), &["metadata.generation"])]
+#[case::label_key(json!({"labels": {"a b": "c"}}), &["metadata.labels"])]
+#[case::label_value(json!({"labels": {"a": "-"}}), &["metadata.labels"])]
+#[case::annotation_key(json!({"annotations": {"a b": "anything goes"}}), &["metadata.annotations"])]
+#[case::annotation_keys_have_no_case(json!({"annotations": {"Example.COM/a": "b"}}), &[])]
+#[case::annotation_size(json!({"annotations": {"a": "x".repeat(262_144)}}), &["metadata.annotations"])]
+#[case::annotation_size_that_fits(json!({"annotations": {"a": "x".repeat(262_143)}}), &[])]
+#[case::owner(json!({"ownerReferences": [{"apiVersion": "a/v1", "kind": "K", "name": "n", "uid": "u"}]}), &[])]
+#[case::empty_owner(
+    json!({"ownerReferences": [{}]}),
+    &["metadata.ownerReferences[0].apiVersion", "metadata.ownerReferences[0].kind", "metadata.ownerReferences[0].name", "metadata.ownerReferences[0].uid"]
+)]
+#[case::owner_of_no_version(
+    json!({"ownerReferences": [{"apiVersion": "a/b/c", "kind": "K", "name": "n", "uid": "u"}]}),
+    &["metadata.ownerReferences[0].apiVersion"]
+)]
+#[case::owned_by_an_event(
+    json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "n", "uid": "u"}]}),
+    &["metadata.ownerReferences[0]"]
+)]
+#[case::two_controllers(
+    json!({"ownerReferences": [
+        {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true},
+        {"apiVersion": "v1", "kind": "K", "name": "m", "uid": "w", "controller": true},
+    ]}),
+    &["metadata.ownerReferences[1].controller"]
+)]
+#[case::finalizers(json!({"finalizers": ["a", "b c"]}), &["metadata.finalizers[1]"])]
+#[case::finalizers_that_exclude_each_other(json!({"finalizers": ["orphan", "foregroundDeletion"]}), &["metadata.finalizers"])]
+#[case::managed_fields(
+    json!({"managedFields": [
+        {"operation": "Apply", "manager": "kubectl"},
+        {"operation": "Delete", "fieldsType": "V2", "manager": "a\nb", "subresource": "x".repeat(257)},
+        {"operation": "Update", "manager": "m".repeat(129)},
+    ]}),
+    &["metadata.managedFields[1].operation", "metadata.managedFields[1].fieldsType", "metadata.managedFields[1].subresource", "metadata.managedFields[1].manager", "metadata.managedFields[2].manager"]
+)]
+fn v2_metadata(#[case] metadata: Value, #[case] expected: &[&str]) {
+    assert_eq!(paths(&validate(&set("a", json!({"metadata": metadata})))), expected);
+}
+
+const CANARY: &str = "metadata.annotations[apps.kruise.io/sidecarset-canary]";
+const BASE: &str = "metadata.annotations[apps.kruise.io/sidecarset-base]";
+
+fn canary_of(base: &str, flag: &str, update: &str) -> crate::sidecar_set::SidecarSet {
+    let annotations = json!({"apps.kruise.io/sidecarset-canary": flag, "apps.kruise.io/sidecarset-base": base});
+    set("a", json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": update}}}))
+}
+
+#[rstest]
+#[case::canary("base", "true", "NotUpdate", &[])]
+#[case::of_itself("a", "true", "NotUpdate", &[BASE])]
+#[case::that_rolls_out("base", "true", "RollingUpdate", &[CANARY])]
+#[case::no_canary_by_case("a", "True", "RollingUpdate", &[])]
+#[case::no_canary_by_number("a", "1", "RollingUpdate", &[])]
+#[case::no_canary_without_base("", "true", "RollingUpdate", &[])]
+fn v3_canaries_alone(#[case] base: &str, #[case] flag: &str, #[case] update: &str, #[case] expected: &[&str]) {
+    assert_eq!(paths(&validate(&canary_of(base, flag, update))), expected);
+}
+
+#[test]
+fn v3_canaries_and_their_base() {
+    let canary = canary_of("base", "true", "NotUpdate");
+    let base = set("base", json!({}));
+    assert_eq!(canary::validate_base(&canary, std::slice::from_ref(&base)), []);
+    assert_eq!(paths(&canary::validate_base(&canary, &[])), [BASE]);
+    assert_eq!(canary::validate_base(&base, &[]), [], "no canary, no base");
+    let annotations = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "x"});
+    let chained = set("base", json!({"metadata": {"annotations": annotations}}));
+    assert_eq!(paths(&canary::validate_base(&canary, &[chained])), [BASE]);
+    assert_eq!(paths(&update::validate(&canary, &canary_of("other", "true", "NotUpdate"))), [BASE]);
+    assert_eq!(paths(&update::validate(&canary, &set("a", json!({})))), [BASE], "a base cannot be added either");
+    assert_eq!(update::validate(&canary, &canary), []);
+}
+
+#[rstest]
+#[case::no_selector(json!({"selector": null}), &["spec.selector"])]
+#[case::empty_selector(json!({"selector": {"matchLabels": null}}), &["spec.selector"])]
+#[case::wrong_selector(
+    json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}}),
+    &["spec.selector.matchExpressions[0].operator"]
+)]
+#[case::empty_namespace_selector(json!({"namespaceSelector": {}}), &["spec.namespaceSelector"])]
+#[case::wrong_namespace_selector(json!({"namespaceSelector": {"matchLabels": {"a": "-"}}}), &["spec.namespaceSelector.matchLabels"])]
+#[case::namespace_selector(json!({"namespaceSelector": {"matchLabels": {"a": "b"}}}), &[])]
+#[case::no_containers(json!({"containers": [], "initContainers": null}), &["spec"])]
+#[case::only_init_containers(json!({"containers": [], "initContainers": [container("i", json!({}))]}), &[])]
+#[case::without_containers_volumes_are_not_looked_at(json!({"containers": [], "volumes": [{}]}), &["spec"])]
+#[case::v4_native_with_rolling_update(
+    json!({"updateStrategy": {"type": "RollingUpdate"}, "initContainers": [container("i", json!({"restartPolicy": "Always"}))]}),
+    &["spec.updateStrategy"]
+)]
+#[case::v4_plain_with_rolling_update(
+    json!({"updateStrategy": {"type": "RollingUpdate"}, "initContainers": [container("i", json!({}))]}),
+    &[]
+)]
+#[case::v9_inject_policy(json!({"containers": [container("c", json!({"podInjectPolicy": "Nowhere"}))]}), &["spec.containers[0].podInjectPolicy"])]
+#[case::v9_share_policy(
+    json!({"containers": [container("c", json!({"shareVolumePolicy": {"type": "Enabled"}}))]}),
+    &["spec.containers[0].shareVolumePolicy.type"]
+)]
+#[case::v9_init_containers_are_not_looked_at(
+    json!({"initContainers": [container("i", json!({"podInjectPolicy": "Nowhere", "shareVolumePolicy": {"type": "x"}}))]}),
+    &[]
+)]
+#[case::v10_not_enumerated(
+    json!({"containers": [container("c", json!({"upgradeStrategy": {"upgradeType": "x"}, "shareVolumeDevicePolicy": {"type": "x"}}))],
+           "patchPodMetadata": [{"annotations": {"a": "b"}, "patchPolicy": "x"}]}),
+    &[]
+)]
+#[case::v12_the_pod_must_be_valid(
+    json!({"containers": [container("c", json!({"volumeMounts": [{"name": "missing", "mountPath": "/a"}]}))]}),
+    &["spec.containers[0].volumeMounts[0].name"]
+)]
+#[case::q22_hot_upgrade_without_empty_image(
+    json!({"containers": [container("c", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
+    &["spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage"]
+)]
+#[case::q22_native_sidecars_are_pairs_too(
+    json!({"initContainers": [container("i", json!({"restartPolicy": "Always", "upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
+    &["spec.initContainers[0].upgradeStrategy.hotUpgradeEmptyImage"]
+)]
+#[case::q22_plain_init_containers_are_never_pairs(
+    json!({"initContainers": [container("i", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]}),
+    &[]
+)]
+#[case::v6_no_revision_named(json!({"injectionStrategy": {"revision": {}}}), &["spec.injectionStrategy.revision"])]
+#[case::v6_policy(
+    json!({"injectionStrategy": {"revision": {"revisionName": "r", "policy": "always"}}}),
+    &["spec.injectionStrategy.revision.policy"]
+)]
+#[case::v6_fine(json!({"injectionStrategy": {"revision": {"customVersion": "1", "policy": "Partial"}}}), &[])]
+#[case::v13_no_annotations(json!({"patchPodMetadata": [{}, {"annotations": {}}]}), &["spec.patchPodMetadata[0].annotations", "spec.patchPodMetadata[1].annotations"])]
+#[case::v13_annotation_key(json!({"patchPodMetadata": [{"annotations": {"bad key!": ""}}]}), &["spec.patchPodMetadata[0].annotations"])]
+#[case::v13_key_twice(
+    json!({"patchPodMetadata": [{"annotations": {"a": "1"}}, {"annotations": {"a": "2", "b": ""}, "patchPolicy": "Overwrite"}]}),
+    &["spec.patchPodMetadata[1].annotations[a]"]
+)]
+fn v4_to_v13_spec(#[case] changes: Value, #[case] expected: &[&str]) {
+    assert_eq!(paths(&validate(&with_spec(changes))), expected);
+}
+
+fn term(weight: i64, selector: Value) -> Value {
+    json!({"weight": weight, "matchSelector": selector})
+}
+
+#[rstest]
+#[case::defaults(json!({}), &[])]
+#[case::q24_unknown_type(json!({"type": "Recreate", "partition": -1}), &["type"])]
+#[case::not_update_skips_the_rest(json!({"type": "NotUpdate", "partition": -1, "maxUnavailable": "x", "selector": {}}), &[])]
+#[case::numbers(json!({"partition": 3, "maxUnavailable": 0}), &[])]
+#[case::percentages(json!({"partition": "0%", "maxUnavailable": "150%"}), &[])]
+#[case::negative(json!({"partition": -1, "maxUnavailable": -3}), &["partition", "maxUnavailable"])]
+#[case::no_percentages(json!({"partition": "abc", "maxUnavailable": "1.5%"}), &["partition", "maxUnavailable"])]
+#[case::selector(json!({"selector": {"matchLabels": {"a": "b"}}}), &[])]
+#[case::selector_and_zero(json!({"selector": {"matchLabels": {"a": "b"}}, "partition": 0}), &[])]
+#[case::selector_and_partition(json!({"selector": {"matchLabels": {"a": "b"}}, "partition": 1}), &[""])]
+#[case::selector_and_zero_percent(json!({"selector": {"matchLabels": {"a": "b"}}, "partition": "0%"}), &[""])]
+#[case::empty_selector(json!({"selector": {}}), &["selector"])]
+#[case::both_priorities(
+    json!({"priorityStrategy": {"orderPriority": [{"orderedKey": "a"}], "weightPriority": [term(1, json!({"matchLabels": {"a": "b"}}))]}}),
+    &["priorityStrategy"]
+)]
+#[case::weights(
+    json!({"priorityStrategy": {"weightPriority": [
+        term(0, json!({"matchLabels": {"a": "b"}})), term(100, json!({"matchLabels": {"a": "b"}})),
+        term(-1, json!({"matchLabels": {"a": "b"}})), term(101, json!({})), term(1, json!({"matchLabels": {"a b": "c"}})),
+    ]}}),
+    &["priorityStrategy.weightPriority[2].weight", "priorityStrategy.weightPriority[3].weight",
+      "priorityStrategy.weightPriority[3].matchSelector", "priorityStrategy.weightPriority[4].matchSelector.matchLabels"]
+)]
+#[case::order_without_key(json!({"priorityStrategy": {"orderPriority": [{"orderedKey": ""}]}}), &["priorityStrategy.orderPriority[0].orderedKey"])]
+#[case::scatter(json!({"scatterStrategy": [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}]}), &[])]
+#[case::scatter_twice(
+    json!({"scatterStrategy": [{"key": "a", "value": "1"}, {"key": "a", "value": "1"}, {"key": "", "value": "1"}]}),
+    &["scatterStrategy[1]", "scatterStrategy[2].key"]
+)]
+fn v7_update_strategy(#[case] mut strategy: Value, #[case] expected: &[&str]) {
+    if strategy.get("type").is_none() {
+        strategy["type"] = json!("RollingUpdate");
+    }
+    let errors = validate(&with_spec(json!({"updateStrategy": strategy})));
+    let prefix = "spec.updateStrategy";
+    let below: Vec<_> = paths(&errors)
+        .iter()
+        .map(|path| path.strip_prefix(prefix).unwrap().trim_start_matches('.').to_owned())
+        .collect();
+    assert_eq!(below, expected);
+}
+
+fn policy(fields: Value) -> Value {
+    let mut policy = json!({
+        "targetContainersMode": "sum", "targetContainersNameRegex": ".*",
+        "resourcesExpr": {"limits": {"cpu": "cpu*50%"}},
+    });
+    super::merge(&mut policy, fields);
+    json!({"resourcesPolicy": policy})
+}
+
+#[rstest]
+#[case::fine(json!({}), &[])]
+#[case::empty_regex(json!({"targetContainersNameRegex": ""}), &["targetContainersNameRegex"])]
+#[case::wrong_regex(json!({"targetContainersNameRegex": "[a"}), &["targetContainersNameRegex"])]
+#[case::unsupported_regex(json!({"targetContainersNameRegex": "\\pL"}), &["targetContainersNameRegex"])]
+#[case::neither_half(json!({"resourcesExpr": {"limits": null}}), &["resourcesExpr"])]
+#[case::an_empty_half_is_enough(json!({"resourcesExpr": {"limits": {"cpu": null}}}), &[])]
+#[case::empty_expressions_are_skipped(json!({"resourcesExpr": {"limits": {"cpu": "", "memory": ""}}}), &[])]
+#[case::wrong_expression(json!({"resourcesExpr": {"limits": {"cpu": "cpu*"}, "requests": {"memory": "(memory"}}}),
+    &["resourcesExpr.limits.cpu", "resourcesExpr.requests.memory"])]
+#[case::q6_quantity_times_quantity(json!({"resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}}), &["resourcesExpr.limits.cpu"])]
+#[case::q6_division_by_a_quantity(json!({"resourcesExpr": {"limits": {"cpu": "1/cpu"}}}), &["resourcesExpr.limits.cpu"])]
+#[case::q6_what_depends_on_the_value(json!({"resourcesExpr": {"limits": {"cpu": "cpu-2"}}}), &[])]
+#[case::q8_variable_of_another_slot(json!({"resourcesExpr": {"limits": {"cpu": "memory"}}}), &["resourcesExpr.limits.cpu"])]
+#[case::q8_variables_have_no_case(json!({"resourcesExpr": {"limits": {"memory": "MEMORY"}}}), &[])]
+fn v11_resources_policy(#[case] fields: Value, #[case] expected: &[&str]) {
+    for (list, fields) in [
+        ("containers", policy(fields.clone())),
+        ("initContainers", {
+            let mut native = policy(fields);
+            native["restartPolicy"] = json!("Always");
+            native
+        }),
+    ] {
+        let errors = validate(&with_spec(json!({list: [container("c", fields)]})));
+        let prefix = format!("spec.{list}[0].resourcesPolicy");
+        let below: Vec<_> = paths(&errors)
+            .iter()
+            .map(|path| path.strip_prefix(&prefix).unwrap().trim_start_matches('.').to_owned())
+            .collect();
+        assert_eq!(below, expected, "{list}");
+    }
+}
+
+#[test]
+fn v11_resources_policy_excludes_resources_and_plain_init_containers() {
+    let mut both = policy(json!({"targetContainersNameRegex": ""}));
+    both["resources"] = json!({"requests": {"cpu": "1"}});
+    let errors = validate(&with_spec(json!({"containers": [container("c", both)]})));
+    assert_eq!(paths(&errors), ["spec.containers[0].resourcesPolicy"], "the rest is not looked at");
+    let mut claims = policy(json!({}));
+    claims["resources"] = json!({"limits": {}, "requests": {}});
+    assert_eq!(validate(&with_spec(json!({"containers": [container("c", claims)]}))), []);
+    let errors = validate(&with_spec(json!({"initContainers": [container("i", policy(json!({})))]})));
+    assert_eq!(paths(&errors), ["spec.initContainers[0].resourcesPolicy"]);
+}
+
+#[test]
+fn v11_an_unknown_mode_is_the_crds_matter() {
+    let unknown = with_spec(json!({"containers": [container("c", policy(json!({"targetContainersMode": "avg"})))]}));
+    assert_eq!(validate(&unknown), []);
+    assert_eq!(paths(&validate_manifest(&unknown)), ["spec.containers[0].resourcesPolicy.targetContainersMode"]);
+}
+
+#[rstest]
+#[case::removed(json!([container("logger", json!({}))]), &[])]
+#[case::added(json!([container("logger", json!({})), container("new", json!({}))]), &["spec.containers[1].name"])]
+#[case::renamed(json!([container("log", json!({}))]), &["spec.containers[0].name"])]
+#[case::upgrade_type(
+    json!([container("hot", json!({"upgradeStrategy": {"upgradeType": "ColdUpgrade"}}))]),
+    &["spec.containers[0].upgradeStrategy.upgradeType"]
+)]
+#[case::upgrade_type_that_was_not_set(json!([container("old", json!({"upgradeStrategy": {"upgradeType": "HotUpgrade"}}))]), &[])]
+fn v30_updates(#[case] containers: Value, #[case] expected: &[&str]) {
+    let hot = json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e"}});
+    let mut old = with_spec(json!({"containers": [
+        container("logger", json!({})), container("hot", hot), container("old", json!({})),
+    ]}));
+    old.as_value_mut()["spec"]["containers"][2]["upgradeStrategy"] = json!({});
+    let new = with_spec(json!({"containers": containers, "initContainers": [container("free", json!({}))]}));
+    assert_eq!(paths(&update::validate(&new, &old)), expected);
+}
