@@ -1,0 +1,35 @@
+//! Recorded outcomes of OpenKruise, through the built module.
+#![allow(missing_docs)]
+
+use pillion_testkit::conformance::{self, judge};
+use pillion_testkit::module;
+
+#[test]
+fn recorded_admissions_agree() {
+    let Some(file) = conformance::file() else {
+        println!("skipped: there is no shared/conformance/admission.jsonl beside the repository");
+        return;
+    };
+    let cases = conformance::cases(&file);
+    assert!(!cases.is_empty(), "{} holds no cases", file.display());
+    let (mut plain, mut tagged, mut wrong) = ([0, 0], [0, 0], Vec::new());
+    for case in &cases {
+        let count = if case.tags().is_empty() { &mut plain } else { &mut tagged };
+        count[1] += 1;
+        let judged = case.run(module()).map_err(|error| error.to_string()).and_then(|answer| judge(case, &answer));
+        match judged {
+            Ok(()) => count[0] += 1,
+            Err(problem) => wrong.push(format!("{} {:?}: {problem}", case.id(), case.tags())),
+        }
+    }
+    println!(
+        "conformance: {} of {} agree ({} of {} untagged, {} of {} tagged)",
+        plain[0] + tagged[0],
+        cases.len(),
+        plain[0],
+        plain[1],
+        tagged[0],
+        tagged[1]
+    );
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}

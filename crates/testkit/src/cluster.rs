@@ -1,0 +1,65 @@
+//! A cluster in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use pillion_core::json;
+use pillion_host::{Cluster, ClusterError, ResourceRequest};
+use serde_json::Value;
+
+/// apiVersion, kind, namespace (`""` for cluster-wide kinds), name.
+type Key = (String, String, String, String);
+
+/// Answers look-ups from objects that a test put there, and remembers what was asked.
+#[derive(Debug, Default)]
+pub struct FakeCluster {
+    answers: BTreeMap<Key, Result<Vec<u8>, ClusterError>>,
+    asked: Mutex<Vec<ResourceRequest>>,
+}
+
+impl FakeCluster {
+    /// A cluster with these objects.
+    pub fn with(objects: impl IntoIterator<Item = Value>) -> Self {
+        let mut cluster = Self::default();
+        for object in objects {
+            let answer = Ok(serde_json::to_vec(&object).expect("a value serialises"));
+            cluster.answers.insert(key_of(&object), answer);
+        }
+        cluster
+    }
+
+    /// The same cluster, in which the look-up of `object` (its apiVersion, kind, namespace and name) gets `answer`.
+    #[must_use]
+    pub fn answering(mut self, object: &Value, answer: Result<Vec<u8>, ClusterError>) -> Self {
+        self.answers.insert(key_of(object), answer);
+        self
+    }
+
+    /// What was asked so far, in order, as `apiVersion/kind namespace/name`.
+    pub fn asked(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = |request: &ResourceRequest| {
+            let namespace = request.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+            format!("{}/{} {namespace}{}", request.api_version, request.kind, request.name)
+        };
+        asked.iter().map(shown).collect()
+    }
+}
+
+impl Cluster for FakeCluster {
+    fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(resource.clone());
+        let key = (
+            resource.api_version.clone(),
+            resource.kind.clone(),
+            resource.namespace.clone().unwrap_or_default(),
+            resource.name.clone(),
+        );
+        self.answers.get(&key).cloned().unwrap_or(Err(ClusterError::NotFound))
+    }
+}
+
+fn key_of(object: &Value) -> Key {
+    let text = |path: &[&str]| json::text(object, path).to_owned();
+    (text(&["apiVersion"]), text(&["kind"]), text(&["metadata", "namespace"]), text(&["metadata", "name"]))
+}

@@ -1,0 +1,201 @@
+//! Comparing objects by the rules of the conformance cases.
+
+use pillion_core::field::FieldPath;
+use pillion_core::quantity::Quantity;
+use serde_json::Value;
+
+/// Structs that Go writes though they are empty.
+const WRITTEN_EMPTY: [&str; 8] = [
+    "status",
+    "resources",
+    "injectionStrategy",
+    "updateStrategy",
+    "upgradeStrategy",
+    "shareVolumePolicy",
+    "metadata",
+    "resourcesExpr",
+];
+/// Texts that Go writes though they are empty.
+const WRITTEN_EMPTY_TEXT: [&str; 15] = [
+    "name",
+    "mountPath",
+    "key",
+    "fieldPath",
+    "value",
+    "path",
+    "targetContainersMode",
+    "operator",
+    "orderedKey",
+    "devicePath",
+    "resource",
+    "resourceName",
+    "restartPolicy",
+    "type",
+    "topologyKey",
+];
+/// Numbers that Go writes though they are zero.
+const WRITTEN_ZERO: [&str; 5] = ["weight", "containerPort", "port", "revision", "maxSkew"];
+/// Go pointers: their zero value says something, and is written where it was given.
+const POINTERS: [&str; 12] = [
+    "optional",
+    "readOnlyRootFilesystem",
+    "runAsNonRoot",
+    "allowPrivilegeEscalation",
+    "privileged",
+    "runAsUser",
+    "runAsGroup",
+    "defaultMode",
+    "expirationSeconds",
+    "terminationGracePeriodSeconds",
+    "enableServiceLinks",
+    "automountServiceAccountToken",
+];
+
+/// Every difference between two objects, each with its path. `dropped` says of a path whether the reference drops
+/// it: fields that it does not know.
+pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&FieldPath) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    at(&FieldPath::default(), "", expected, actual, dropped, &mut found);
+    found
+}
+
+fn at(
+    path: &FieldPath,
+    parent: &str,
+    expected: &Value,
+    actual: &Value,
+    dropped: &dyn Fn(&FieldPath) -> bool,
+    found: &mut Vec<String>,
+) {
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => {
+            for (key, value) in expected {
+                let path = path.child(key);
+                match actual.get(key).filter(|value| !value.is_null()) {
+                    Some(actual) => at(&path, key, value, actual, dropped, found),
+                    None if is_written_by_go(key, value) || (parent == "status" && is_zero(value)) => {}
+                    None => found.push(format!("{path}: missing, expected {value}")),
+                }
+            }
+            for (key, value) in actual.iter().filter(|(key, _)| !expected.contains_key(*key)) {
+                let path = path.child(key);
+                if !is_dropped_by_go(key, value) && !dropped(&path) {
+                    found.push(format!("{path}: unexpected {value}"));
+                }
+            }
+        }
+        (Value::Array(expected), Value::Array(actual)) => {
+            if expected.len() != actual.len() {
+                let names = |list: &[Value]| list.iter().map(shown).collect::<Vec<_>>().join(", ");
+                found.push(format!("{path}: [{}], expected [{}]", names(actual), names(expected)));
+                return;
+            }
+            for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+                at(&path.index(index), parent, expected, actual, dropped, found);
+            }
+        }
+        _ if expected == actual => {}
+        (Value::String(expected), Value::String(actual)) if path.as_str().starts_with("metadata.annotations.") => {
+            match (embedded(expected), embedded(actual)) {
+                (Some(one), Some(other)) if one == other => {}
+                _ => found.push(format!("{path}: {actual:?}, expected {expected:?}")),
+            }
+        }
+        _ if is_quantity(path)
+            && Quantity::from_json(expected).is_ok_and(|one| Quantity::from_json(actual) == Ok(one)) => {}
+        _ => found.push(format!("{path}: {actual}, expected {expected}")),
+    }
+}
+
+/// Enough of an item to tell which one it is.
+fn shown(item: &Value) -> String {
+    item.get("name").unwrap_or(item).to_string()
+}
+
+fn is_quantity(path: &FieldPath) -> bool {
+    let path = path.as_str();
+    [".limits.", ".requests.", ".capacity.", ".overhead."].iter().any(|part| path.contains(part))
+        || [".sizeLimit", ".divisor"].iter().any(|end| path.ends_with(end))
+}
+
+/// The JSON in an annotation, without its timestamps.
+fn embedded(text: &str) -> Option<Value> {
+    let mut value: Value = serde_json::from_str(text).ok()?;
+    for entry in value.as_object_mut()?.values_mut() {
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("updateTimestamp");
+        }
+    }
+    Some(value)
+}
+
+fn is_written_by_go(key: &str, value: &Value) -> bool {
+    value.is_null()
+        || (WRITTEN_EMPTY.contains(&key) && is_zero(value))
+        || (WRITTEN_EMPTY_TEXT.contains(&key) && value == "")
+        || (WRITTEN_ZERO.contains(&key) && *value == 0)
+        || (key == "divisor" && value == "0")
+        || (key == "matchSelector" && is_zero(value))
+}
+
+/// What Go leaves out of the JSON of a value in which it was given.
+fn is_dropped_by_go(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Object(_) => WRITTEN_EMPTY.contains(&key) && is_zero(value),
+        _ => !POINTERS.contains(&key) && is_zero(value),
+    }
+}
+
+/// Nothing but zero values.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(object) => object.values().all(is_zero),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn differ(expected: Value, actual: Value) -> usize {
+        differences(&expected, &actual, &|_| false).len()
+    }
+
+    #[test]
+    fn what_go_adds_is_no_difference() {
+        assert_eq!(differ(json!({"metadata": {"creationTimestamp": null}, "status": {"a": 0}}), json!({})), 0);
+        assert_eq!(differ(json!({"c": [{"name": "x", "resources": {}}]}), json!({"c": [{"name": "x"}]})), 0);
+        assert_eq!(differ(json!({}), json!({"stdin": false, "list": []})), 0);
+    }
+
+    #[test]
+    fn everything_else_is_one() {
+        assert_eq!(differ(json!({"emptyDir": {}}), json!({})), 1);
+        assert_eq!(differ(json!({}), json!({"emptyDir": {}})), 1);
+        assert_eq!(differ(json!({}), json!({"optional": false})), 1);
+        assert_eq!(differ(json!({"a": [1, 2]}), json!({"a": [2, 1]})), 2);
+        assert_eq!(differ(json!({"a": [1]}), json!({"a": [1, 1]})), 1);
+        assert_eq!(differ(json!({"a": "1Gi"}), json!({"a": "1024Mi"})), 1);
+        assert_eq!(differ(json!({"stdin": true}), json!({})), 1);
+    }
+
+    #[test]
+    fn quantities_are_compared_by_value_and_annotations_as_json() {
+        let limits = |text: &str| json!({"resources": {"limits": {"memory": text}}});
+        assert_eq!(differ(limits("1Gi"), limits("1024Mi")), 0);
+        assert_eq!(differ(limits("1Gi"), limits("1Mi")), 1);
+        let annotated = |text: &str| json!({"metadata": {"annotations": {"k": text}}});
+        let entry =
+            |time: &str, hash: &str| annotated(&json!({"s": {"updateTimestamp": time, "hash": hash}}).to_string());
+        assert_eq!(differ(entry("a", "h"), entry("b", "h")), 0);
+        assert_eq!(differ(entry("a", "h"), entry("a", "i")), 1);
+        assert_eq!(differ(annotated("a,b"), annotated("b,a")), 1);
+    }
+}

@@ -1,0 +1,49 @@
+//! The policy's module, built and compiled once per test process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use pillion_host::Module;
+
+/// The target that policy servers run.
+const TARGET: &str = "wasm32-wasip1";
+
+/// The module under test: the file that `PILLION_MODULE` names, else what the sources make now.
+pub fn module() -> &'static Module {
+    static MODULE: OnceLock<Module> = OnceLock::new();
+    MODULE.get_or_init(|| {
+        let path = path();
+        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Module::load(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    })
+}
+
+/// The file of [`module`]; builds it where `PILLION_MODULE` names none.
+pub fn path() -> PathBuf {
+    std::env::var_os("PILLION_MODULE").map_or_else(build, PathBuf::from)
+}
+
+/// The root of the repository.
+pub fn workspace() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("this crate is two folders below the root")
+}
+
+/// Builds in a target folder of its own, so that a `cargo test` that is still running does not hold the lock.
+fn build() -> PathBuf {
+    let target = workspace().join("target/module");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--locked", "--package", "pillion-policy", "--target", TARGET])
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(workspace())
+        // What cargo sets for its own tests would make it build everything again.
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("RUSTFLAGS")
+        .status()
+        .unwrap_or_else(|error| panic!("cargo cannot be started: {error}"));
+    assert!(status.success(), "the module does not build");
+    target.join(TARGET).join("release/pillion_policy.wasm")
+}
