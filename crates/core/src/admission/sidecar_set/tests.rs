@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::lookup::{Answer, Failure, ObjectRef};
+use crate::{hash, names};
 
 /// A cluster in which nothing can be read.
 struct Closed;
