@@ -75,10 +75,7 @@ impl fmt::Display for Reason {
 
 /// A refusal: at least one reason, sorted, none twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    first: Reason,
-    more: BTreeSet<Reason>,
-}
+pub struct Refusal(BTreeSet<Reason>);
 
 /// The longest message of a refusal, in bytes; the rest is counted, not printed.
 const MESSAGE_MAX: usize = 8 * 1024;
@@ -86,13 +83,13 @@ const MESSAGE_MAX: usize = 8 * 1024;
 impl Refusal {
     /// The refusal for `reasons`, or nothing where there are none.
     pub fn of(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
-        let mut more: BTreeSet<Reason> = reasons.into_iter().collect();
-        more.pop_first().map(|first| Self { first, more })
+        let reasons: BTreeSet<Reason> = reasons.into_iter().collect();
+        (!reasons.is_empty()).then_some(Self(reasons))
     }
 
     /// The reasons, sorted.
     pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
-        std::iter::once(&self.first).chain(&self.more)
+        self.0.iter()
     }
 
     /// The code: where reasons differ, what makes a retry pointless wins over what a retry may cure.
@@ -124,8 +121,8 @@ impl Refusal {
 }
 
 impl From<Reason> for Refusal {
-    fn from(first: Reason) -> Self {
-        Self { first, more: BTreeSet::new() }
+    fn from(reason: Reason) -> Self {
+        Self(BTreeSet::from([reason]))
     }
 }
 

@@ -86,7 +86,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the `request` of an AdmissionReview. JSON null counts as absent.
+    /// Reads the `request` of an `AdmissionReview`. JSON null counts as absent.
     ///
     /// # Errors
     /// Code 400 with every field that is missing or of another type than it should be.

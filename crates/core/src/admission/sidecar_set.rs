@@ -5,16 +5,15 @@ use serde_json::Value;
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
-use crate::hash;
 use crate::json;
 use crate::lookup::Lookup;
-use crate::names;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
+use crate::sidecar_set::prepare::stamp;
 use crate::validation::{self, Finding, canary, conflicts, injection, update, whitelist};
 
 /// The API group.
@@ -147,19 +146,6 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
     let path = path.child("apiVersion");
     let wrong = format!("must be {}, the version of the request", version.api_version());
     Err(vec![FieldError::invalid(&path, decoded.version().api_version(), wrong)])
-}
-
-/// Writes the hashes of the containers, whatever the user put there (H-1).
-fn stamp(object: &mut Value) {
-    let hashes = hash::hashes(json::at(object, &["spec"]).unwrap_or(&Value::Null));
-    let annotations = object
-        .as_object_mut()
-        .and_then(|object| json::object_mut(object, "metadata"))
-        .and_then(|metadata| json::object_mut(metadata, "annotations"));
-    if let Some(annotations) = annotations {
-        annotations.insert(names::HASH.to_owned(), Value::String(hashes.hash));
-        annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), Value::String(hashes.without_image));
-    }
 }
 
 /// Everything that is wrong. Other `SidecarSet`s are compared with only once nothing else is (V-1).

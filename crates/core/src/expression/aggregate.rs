@@ -17,9 +17,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The values of `targetContainersMode`.
-    pub const NAMES: [&'static str; 2] = ["sum", "max"];
-
     /// Reads `targetContainersMode`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {

@@ -53,20 +53,16 @@ fn scaled(quantity: &Quantity, change: impl FnOnce(f64) -> f64) -> Option<Operan
     Some(Operand::Quantity(Quantity::from_milli(milli, quantity.format())))
 }
 
-/// A quantity, known or not.
-fn to_quantity(operand: Operand) -> Option<Option<Quantity>> {
-    match operand {
-        Operand::Number(number) => number_to_quantity(number).map(Some),
-        Operand::Quantity(quantity) => Some(Some(quantity)),
-        Operand::Unknown => Some(None),
-    }
-}
-
-/// Joins two quantities; a number counts as its thousandths. `None` is an overflow.
+/// Joins two operands as quantities; a number counts as its thousandths. `None` is an overflow.
 fn joined(left: Operand, right: Operand, join: fn(Quantity, Quantity) -> Option<Quantity>) -> Option<Operand> {
-    let (left, right) = (to_quantity(left)?, to_quantity(right)?);
-    let (Some(left), Some(right)) = (left, right) else { return Some(Operand::Unknown) };
-    join(left, right).map(Operand::Quantity)
+    let to_quantity = |operand| match operand {
+        Operand::Number(number) => number_to_quantity(number).map(Operand::Quantity),
+        quantity => Some(quantity),
+    };
+    match (to_quantity(left)?, to_quantity(right)?) {
+        (Operand::Quantity(left), Operand::Quantity(right)) => join(left, right).map(Operand::Quantity),
+        _ => Some(Operand::Unknown),
+    }
 }
 
 /// `left operator right`.
@@ -85,7 +81,6 @@ pub(super) fn apply(
         (Operator::Multiply, Number(left), Number(right)) => finite(left * right),
         (Operator::Multiply, Number(number), Quantity(quantity))
         | (Operator::Multiply, Quantity(quantity), Number(number)) => scaled(&quantity, |milli| milli * number),
-        (Operator::Multiply, Number(_), Unknown) | (Operator::Multiply, Unknown, Number(_)) => Some(Unknown),
         (Operator::Multiply, Quantity(_) | Unknown, Quantity(_) | Unknown) => {
             return Err(ExpressionError::QuantityTimesQuantity { column });
         }
@@ -93,7 +88,9 @@ pub(super) fn apply(
         (Operator::Divide, _, Number(0.0)) => return Err(ExpressionError::DivisionByZero { column }),
         (Operator::Divide, Number(left), Number(right)) => finite(left / right),
         (Operator::Divide, Quantity(quantity), Number(number)) => scaled(&quantity, |milli| milli / number),
-        (Operator::Divide, Unknown, Number(_)) => Some(Unknown),
+        (Operator::Multiply, Number(_), Unknown) | (Operator::Multiply | Operator::Divide, Unknown, Number(_)) => {
+            Some(Unknown)
+        }
     };
     result.ok_or(ExpressionError::Overflow { column })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Aggregate, Expression, ExpressionError, Mode, Slot};
+use super::{Aggregate, Expression, ExpressionError, Mode, Slot, aggregate};
 use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 use crate::quantity::Quantity;
@@ -42,10 +42,10 @@ struct Entry {
     expression: Expression,
 }
 
-/// A `resourcesPolicy` whose mode and expressions are well formed.
+/// A `resourcesPolicy` whose expressions are well formed.
 #[derive(Clone, Debug)]
 pub struct ResourcesPolicy {
-    mode: Mode,
+    mode: Option<Mode>,
     name_regex: String,
     entries: Vec<Entry>,
 }
@@ -53,14 +53,12 @@ pub struct ResourcesPolicy {
 impl ResourcesPolicy {
     /// Reads the JSON of a `resourcesPolicy`; an expression that is absent or `""` computes nothing.
     ///
-    /// Errors, with paths below the policy: an unknown mode, every expression that is not well formed.
+    /// Errors, with paths below the policy: every expression that is not well formed. A mode that nobody knows is none:
+    /// the CRD's enum and [`crate::validation::validate_manifest`] refuse it, and a stored one puts nothing together,
+    /// as in the reference.
     pub fn from_json(policy: &Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
-        let text = json::text(policy, &["targetContainersMode"]);
-        let mode = Mode::parse(text);
-        if mode.is_none() {
-            errors.push(FieldError::not_supported(&FieldPath::new("targetContainersMode"), text, &Mode::NAMES));
-        }
+        let mode = Mode::parse(json::text(policy, &["targetContainersMode"]));
         let mut entries = Vec::new();
         for (section, slot) in PLACES {
             let text = json::text(policy, &["resourcesExpr", section.key(), slot.variable()]);
@@ -72,18 +70,15 @@ impl ResourcesPolicy {
                 Err(error) => errors.push(FieldError::invalid(&path(section, slot), text, error.to_string())),
             }
         }
-        match mode {
-            Some(mode) if errors.is_empty() => {
-                let name_regex = json::text(policy, &["targetContainersNameRegex"]).to_owned();
-                Ok(Self { mode, name_regex, entries })
-            }
-            _ => Err(errors),
-        }
+        let name_regex = json::text(policy, &["targetContainersNameRegex"]).to_owned();
+        if errors.is_empty() { Ok(Self { mode, name_regex, entries }) } else { Err(errors) }
     }
 
-    /// `targetContainersMode`.
-    pub fn mode(&self) -> Mode {
-        self.mode
+    /// The resources of the targets (core/v1 Containers), put together as `targetContainersMode` says.
+    ///
+    /// Errors: every amount that is not one, see [`aggregate`].
+    pub fn aggregate(&self, targets: &[&Value]) -> Result<Aggregate, Vec<FieldError>> {
+        self.mode.map_or_else(|| Ok(Aggregate::default()), |mode| aggregate(mode, targets))
     }
 
     /// `targetContainersNameRegex` as written; `""` where it is absent. Targets match it anywhere in their name (E-1).
@@ -94,13 +89,6 @@ impl ResourcesPolicy {
     /// Whether the result depends on any container: some expression has a variable.
     pub fn needs_targets(&self) -> bool {
         self.entries.iter().any(|entry| !entry.expression.is_constant())
-    }
-
-    /// What is wrong with the expressions whatever the targets are, see [`Expression::check`]; paths as in
-    /// [`Self::evaluate`].
-    pub fn check(&self) -> Vec<(FieldPath, ExpressionError)> {
-        let wrong = |entry: &Entry| Some((path(entry.section, entry.slot), entry.expression.check(entry.slot).err()?));
-        self.entries.iter().filter_map(wrong).collect()
     }
 
     /// The sidecar's new `resources`, which replace the old ones wholly (E-3).

@@ -148,7 +148,9 @@ fn decode_record(value: &Value) -> Option<Record> {
     let object = value.as_object()?;
     // Go's decoder takes keys in any case, an exact one first.
     let member = |key: &str| {
-        object.get(key).or_else(|| object.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value))
+        object
+            .get(key)
+            .or_else(|| object.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value))
     };
     let text = |key: &str| match member(key) {
         None | Some(Value::Null) => Some(String::new()),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::container::{self, List};
 use super::{clash, records::Records};
-use crate::expression::{ResourcesPolicy, aggregate};
+use crate::expression::ResourcesPolicy;
 use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::outcome::{Code, Reason};
@@ -77,12 +77,14 @@ impl<'a> Targets<'a> {
             let problem = format!("no containers match the regex pattern \"{}\"", policy.name_regex());
             return Err(vec![reason(pattern_path, problem, "match a container that the Pod brings itself")]);
         }
-        let aggregate = aggregate(policy.mode(), &targets).map_err(|errors| {
-            let of = |error: FieldError| reason(FieldPath::default(), format!("of the Pod, {error}"), "correct the Pod");
+        let aggregate = policy.aggregate(&targets).map_err(|errors| {
+            let of =
+                |error: FieldError| reason(FieldPath::default(), format!("of the Pod, {error}"), "correct the Pod");
             errors.into_iter().map(of).collect::<Vec<_>>()
         })?;
-        policy.evaluate(&aggregate).map(Some).map_err(|errors| {
-            errors.into_iter().map(|(field, error)| reason(field, error.to_string(), "")).collect()
-        })
+        policy
+            .evaluate(&aggregate)
+            .map(Some)
+            .map_err(|errors| errors.into_iter().map(|(field, error)| reason(field, error.to_string(), "")).collect())
     }
 }

@@ -182,7 +182,7 @@ mod tests {
         })
     }
 
-    fn transfer(entry: Value) -> (Vec<Value>, Vec<Missing>) {
+    fn transfer(entry: &Value) -> (Vec<Value>, Vec<Missing>) {
         let pod = pod();
         let mut missing = Vec::new();
         let sidecar = json!({ "transferEnv": [entry] });
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn m16_last_duplicate_wins_and_value_from_is_copied() {
-        let (taken, missing) = transfer(json!({"sourceContainerName": "app", "envName": "B", "envNames": ["A", "B"]}));
+        let (taken, missing) = transfer(&json!({"sourceContainerName": "app", "envName": "B", "envNames": ["A", "B"]}));
         assert_eq!(taken, [json!({"name": "A", "value": "2"}), json!({"name": "B", "valueFrom": {}})]);
         assert_eq!(missing, []);
     }
@@ -219,13 +219,13 @@ mod tests {
 
     #[test]
     fn injected_containers_are_no_source() {
-        let (taken, missing) = transfer(json!({"sourceContainerName": "ours", "envName": "A"}));
+        let (taken, missing) = transfer(&json!({"sourceContainerName": "ours", "envName": "A"}));
         assert_eq!((taken, missing), (vec![], vec![Missing::Container("ours".to_owned())]));
     }
 
     #[test]
     fn missing_variables_are_named() {
-        let (taken, missing) = transfer(json!({"sourceContainerName": "app", "envNames": ["A", "Z"]}));
+        let (taken, missing) = transfer(&json!({"sourceContainerName": "app", "envNames": ["A", "Z"]}));
         assert_eq!(taken.len(), 1);
         assert_eq!(missing, [Missing::Variable { container: "app".to_owned(), variable: "Z".to_owned() }]);
     }

@@ -11,6 +11,8 @@ use super::MAX_DIGITS;
 const BASE: u64 = 1_000_000_000;
 /// Decimal digits in a limb; also the digits of the fraction.
 pub(super) const LIMB_DIGITS: usize = 9;
+/// The power of ten of the smallest value.
+pub(super) const NANO: i64 = -9;
 
 /// A number of nanos; limbs in base 10⁹, lowest first, the highest not zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,32 +26,24 @@ fn split(value: u64) -> (u32, u64) {
 impl Magnitude {
     /// The nanos of `digits * 10^exponent` units; what is below a nano rounds up.
     ///
-    /// `digits` are ASCII digits. `None` where the number has more than twice [`MAX_DIGITS`] digits.
+    /// `digits` are ASCII digits. `None` where more than twice [`MAX_DIGITS`] zeros would have to be added.
     pub(super) fn from_decimal(mut digits: Vec<u8>, exponent: i64) -> Option<Self> {
         let Some(first) = digits.iter().position(|digit| *digit != b'0') else { return Some(Self::default()) };
         digits.drain(..first);
-        let shift = exponent.saturating_add(LIMB_DIGITS as i64);
+        let shift = exponent.saturating_sub(NANO);
         let mut round_up = false;
-        if let Ok(zeros) = usize::try_from(shift) {
-            if zeros > MAX_DIGITS * 2 {
-                return None;
-            }
-            digits.resize(digits.len() + zeros, b'0');
-        } else {
-            let dropped = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX).min(digits.len());
-            round_up = true;
-            let kept = digits.len() - dropped;
-            if digits.iter().skip(kept).all(|digit| *digit == b'0') {
-                round_up = false;
-            }
+        if shift < 0 {
+            let dropped = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX);
+            let kept = digits.len().saturating_sub(dropped);
+            round_up = digits.iter().skip(kept).any(|digit| *digit != b'0');
             digits.truncate(kept);
+        } else {
+            let zeros = usize::try_from(shift).ok().filter(|zeros| *zeros <= MAX_DIGITS * 2)?;
+            digits.resize(digits.len() + zeros, b'0');
         }
         let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, digit| limb * 10 + u32::from(digit - b'0'));
-        let mut magnitude = Self(digits.rchunks(LIMB_DIGITS).map(limb).collect());
-        if round_up {
-            magnitude = magnitude.plus(&Self(vec![1]));
-        }
-        Some(magnitude)
+        let magnitude = Self(digits.rchunks(LIMB_DIGITS).map(limb).collect());
+        Some(if round_up { magnitude.plus(&Self(vec![1])) } else { magnitude })
     }
 
     /// `value * 10^-decimals` units; `decimals` is at most 9.

@@ -1,14 +1,12 @@
 //! From text to a quantity (E-20).
 
-use super::magnitude::Magnitude;
+use super::magnitude::{Magnitude, NANO};
 use super::{Format, MAX_DIGITS, Quantity, QuantityError};
 
 /// The most decimal digits that Kubernetes keeps as a 64-bit number, and with it the text as it was written.
 const SHORT_DECIMAL: usize = 18;
 /// The same for binary suffixes: digits of the number, and three for each step of 1,024.
 const SHORT_BINARY: usize = 14;
-/// The finest decimal exponent of such a number: a nano.
-const NANO: i64 = -9;
 
 /// What follows the number.
 #[derive(Clone, Copy)]
@@ -127,7 +125,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
 /// The value of `digits * 10^-decimals * 1024^steps`: at most 2⁶³-1, and decimal where it is below one.
 fn binary(digits: Vec<u8>, decimals: i64, steps: u32) -> Result<(Magnitude, Format), QuantityError> {
     // Multiplied first: what is below a nano rounds up once, at the end.
-    let whole = Magnitude::from_decimal(digits, -9).ok_or(QuantityError::TooLarge)?;
+    let whole = Magnitude::from_decimal(digits, NANO).ok_or(QuantityError::TooLarge)?;
     let product = (0..steps).fold(whole, |product, _| product.times(1024));
     let magnitude = Magnitude::from_decimal(product.to_decimal(), -decimals).ok_or(QuantityError::TooLarge)?;
     let largest = Magnitude::from_scaled(i64::MAX.unsigned_abs(), 0);

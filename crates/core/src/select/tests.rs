@@ -31,7 +31,7 @@ fn cluster() -> Namespaces {
     Namespaces { answers: vec![("prod", labelled("prod")), ("dev", labelled("dev"))], ..Namespaces::default() }
 }
 
-fn set(name: &str, edit: Value) -> SidecarSet {
+fn set(name: &str, edit: &Value) -> SidecarSet {
     let mut spec = json!({"selector": {"matchLabels": {"app": "x"}}, "containers": [{"name": name, "image": "i:1"}]});
     let mut metadata = json!({"name": name});
     for (key, value) in edit.as_object().unwrap() {
@@ -84,7 +84,7 @@ fn selected(namespace: &str, sets: &[SidecarSet]) -> Vec<String> {
     json!({"namespaceSelector": {"matchExpressions": [{"key": "env", "operator": "Like"}]}}), false
 )]
 fn p6_matching(#[case] edit: Value, #[case] matches: bool) {
-    let mut set = set("s", edit);
+    let mut set = set("s", &edit);
     if let Some(spec) = set.as_value_mut()["spec"].as_object_mut() {
         spec.retain(|_, value| !value.is_null());
     }
@@ -94,8 +94,8 @@ fn p6_matching(#[case] edit: Value, #[case] matches: bool) {
 #[test]
 fn p5_bound_sets_come_first_then_cluster_wide_ones_each_by_name() {
     let bound =
-        |name| set(name, json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prod"}}}));
-    let sets = [set("b", json!({})), bound("z"), set("a", json!({})), bound("y")];
+        |name| set(name, &json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prod"}}}));
+    let sets = [set("b", &json!({})), bound("z"), set("a", &json!({})), bound("y")];
     assert_eq!(selected("prod", &sets), ["y", "z", "a", "b"]);
     assert_eq!(selected("dev", &sets), ["a", "b"]);
 }
@@ -106,16 +106,16 @@ fn p8_a_matching_canary_takes_its_base_out() {
         let mut spec = edit;
         spec["annotations"] =
             json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "base"});
-        set("canary", spec)
+        set("canary", &spec)
     };
-    assert_eq!(selected("prod", &[set("base", json!({})), canary(json!({}))]), ["canary"]);
+    assert_eq!(selected("prod", &[set("base", &json!({})), canary(json!({}))]), ["canary"]);
     let paused = canary(json!({"injectionStrategy": {"paused": true}}));
-    assert_eq!(selected("prod", &[set("base", json!({})), paused]), ["base"]);
+    assert_eq!(selected("prod", &[set("base", &json!({})), paused]), ["base"]);
 }
 
 #[test]
 fn p6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused() {
-    let sets = [set("s", json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}))];
+    let sets = [set("s", &json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}))];
     assert_eq!(selected("gone", &sets), Vec::<String>::new());
     for (answer, says) in [
         (Answer::Failed(Failure::Forbidden), "contextAwareResources must list v1 Namespace"),
@@ -135,7 +135,7 @@ fn namespaces_are_looked_up_only_for_sets_whose_labels_match() {
     let elsewhere = json!({
         "selector": {"matchLabels": {"app": "y"}}, "namespaceSelector": {"matchLabels": {"env": "prod"}}
     });
-    let sets = [set("s", elsewhere), set("t", json!({}))];
+    let sets = [set("s", &elsewhere), set("t", &json!({}))];
     assert_eq!(selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap().len(), 1);
     assert_eq!(*cluster.asked.borrow(), Vec::<String>::new());
 }
@@ -144,10 +144,10 @@ fn namespaces_are_looked_up_only_for_sets_whose_labels_match() {
 fn an_invalid_selector_is_refused_where_its_namespace_matches() {
     let invalid = json!({"matchExpressions": [{"key": "app", "operator": "Like"}]});
     let message =
-        selected_from(&cluster(), "prod", &pod(), &[set("s", json!({"selector": invalid}))], &[], "u").unwrap_err();
+        selected_from(&cluster(), "prod", &pod(), &[set("s", &json!({"selector": invalid}))], &[], "u").unwrap_err();
     assert!(message.starts_with("SidecarSet \"s\": spec.selector.matchExpressions[0].operator"), "{message}");
     let elsewhere = json!({"selector": invalid, "namespaceSelector": {"matchLabels": {"env": "dev"}}});
-    assert_eq!(selected("prod", &[set("s", elsewhere)]), Vec::<String>::new());
+    assert_eq!(selected("prod", &[set("s", &elsewhere)]), Vec::<String>::new());
 }
 
 /// A revision of set `s` that holds container `old`.
@@ -163,7 +163,7 @@ fn stored() -> ControllerRevision {
 fn revised(strategy: &Value, pod: &Value, uid: &str) -> Result<String, String> {
     let set = set(
         "s",
-        json!({
+        &json!({
             "injectionStrategy": {"revision": {"revisionName": "s-1", "policy": "Partial"}}, "updateStrategy": strategy
         }),
     );
@@ -198,7 +198,7 @@ fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() 
     let uid_of = |name: &str| (0..100).map(|n| n.to_string()).find(|uid| drawn(&pod(), uid) == name).unwrap();
     let (uid_old, uid_new) = (uid_of("old"), uid_of("s"));
 
-    let set = set("s", json!({"injectionStrategy": {"revision": {"revisionName": "s-1"}}}));
+    let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-1"}}}));
     let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap();
     let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false };
     let injected = crate::inject::inject(Pod::decode(&pod()).unwrap(), &old, context).unwrap().pod;
@@ -214,7 +214,7 @@ fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() 
 fn m6_history_keeps_metadata_and_takes_spec_hashes_and_revision() {
     let set = set(
         "s",
-        json!({
+        &json!({
             "annotations": {"team": "a", (names::HASH): "current"}, "volumes": [{"name": "v"}],
             "injectionStrategy": {"revision": {"revisionName": "s-1"}}
         }),
@@ -228,7 +228,7 @@ fn m6_history_keeps_metadata_and_takes_spec_hashes_and_revision() {
 
 #[test]
 fn m2_a_revision_that_is_not_there_is_refused() {
-    let set = set("s", json!({"injectionStrategy": {"revision": {"revisionName": "s-9"}}}));
+    let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-9"}}}));
     let message = selected_from(&cluster(), "prod", &pod(), &[set], &[], "u").unwrap_err();
     assert!(message.contains("spec.injectionStrategy.revision.revisionName") && message.contains("s-9"), "{message}");
 }

@@ -138,10 +138,23 @@ impl<'a> Selector<'a> {
         let Some(fields) = value.as_object() else {
             return Err(vec![FieldError::invalid(&FieldPath::default(), value, "must be a label selector")]);
         };
+        let mut errors = Vec::new();
+        let selector = Self::requirements_of(value, &mut errors);
+        for (field, is_shaped) in
+            [("matchLabels", Value::is_object as fn(&Value) -> bool), ("matchExpressions", Value::is_array)]
+        {
+            if fields.get(field).is_some_and(|value| !value.is_null() && !is_shaped(value)) {
+                errors.push(FieldError::invalid(&FieldPath::new(field), value, "has the wrong type"));
+            }
+        }
+        if errors.is_empty() { Ok(selector) } else { Err(errors) }
+    }
+
+    /// The requirements with a known operator; an error for each of the others.
+    fn requirements_of(value: &'a Value, errors: &mut Vec<FieldError>) -> Self {
         let labels = json::object(value, &["matchLabels"]);
         let expressions = json::items(value, &["matchExpressions"]);
         let mut requirements = Vec::with_capacity(labels.map_or(0, Object::len) + expressions.len());
-        let mut errors = Vec::new();
         for (key, value) in labels.into_iter().flatten() {
             let value = value.as_str().unwrap_or_default();
             requirements.push(Requirement { key, op: Op::In, values: Values::One(value) });
@@ -157,20 +170,19 @@ impl<'a> Selector<'a> {
                 errors.push(FieldError::not_supported(&path, operator, &Op::ALL.map(Op::as_str)));
             }
         }
-        for (field, is_shaped) in
-            [("matchLabels", Value::is_object as fn(&Value) -> bool), ("matchExpressions", Value::is_array)]
-        {
-            if fields.get(field).is_some_and(|value| !value.is_null() && !is_shaped(value)) {
-                errors.push(FieldError::invalid(&FieldPath::new(field), value, "has the wrong type"));
-            }
-        }
-        if errors.is_empty() { Ok(Self { requirements }) } else { Err(errors) }
+        Self { requirements }
     }
 
     /// [`Selector::parse`] for a namespace selector: one that cannot be parsed selects no namespace, silently, as in
     /// the reference (P-6).
     pub fn parse_or_nothing(value: &'a Value) -> Option<Self> {
         Self::parse(value).ok()
+    }
+
+    /// [`Selector::parse`] without the requirements that nobody understands: matches at least what the selector could
+    /// match. For finding conflicts, where doubt is no reason to look away.
+    pub fn parse_known(value: &'a Value) -> Self {
+        Self::requirements_of(value, &mut Vec::new())
     }
 
     /// The requirements: `matchLabels` by key, then `matchExpressions` as written.

@@ -42,7 +42,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
             ("sidecarSets", value) => decoded.sidecar_sets = sidecar_sets(value, &path, &mut errors),
             ("controllerRevisions", value) => decoded.controller_revisions = revisions(value, &path, &mut errors),
             ("featureGates", value) => decoded.gates = gates(value, &path, &mut errors),
-            ("systemNamespace", Value::Null) | ("patchPodMetadataWhitelist", Value::Null) => {}
+            ("systemNamespace" | "patchPodMetadataWhitelist", Value::Null) => {}
             ("systemNamespace", value) => {
                 if let Some(namespace) = namespace(value, &path, &mut errors) {
                     decoded.system_namespace = namespace;

@@ -1,6 +1,6 @@
 //! Making a manifest of the settings what it would be after its admission.
 
-use serde_json::json;
+use serde_json::Value;
 
 use super::{SidecarSet, defaults};
 use crate::hash;
@@ -14,21 +14,21 @@ pub fn prepared(set: &SidecarSet) -> SidecarSet {
     if set.hash().is_empty() {
         defaults::apply_crd(set.as_value_mut());
         defaults::apply(set.as_value_mut());
-        stamp(&mut set);
+        stamp(set.as_value_mut());
     }
     set
 }
 
-/// Writes the two hash annotations (H-1).
-fn stamp(set: &mut SidecarSet) {
-    let hashes = hash::hashes(set.spec(&[]).unwrap_or(&serde_json::Value::Null));
-    if let Some(annotations) = set
-        .as_value_mut()
+/// Writes the hashes of the containers into the annotations of a decoded `SidecarSet` of either version, whatever was
+/// there (H-1, H-9).
+pub fn stamp(object: &mut Value) {
+    let hashes = hash::hashes(json::at(object, &["spec"]).unwrap_or(&Value::Null));
+    let annotations = object
         .as_object_mut()
         .and_then(|object| json::object_mut(object, "metadata"))
-        .and_then(|metadata| json::object_mut(metadata, "annotations"))
-    {
-        annotations.insert(names::HASH.to_owned(), json!(hashes.hash));
-        annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), json!(hashes.without_image));
+        .and_then(|metadata| json::object_mut(metadata, "annotations"));
+    if let Some(annotations) = annotations {
+        annotations.insert(names::HASH.to_owned(), Value::String(hashes.hash));
+        annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), Value::String(hashes.without_image));
     }
 }

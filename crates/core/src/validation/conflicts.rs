@@ -31,10 +31,8 @@ pub fn validate(set: &SidecarSet, others: &[SidecarSet]) -> Vec<FieldError> {
 /// Whether some Pod in some namespace is selected by both.
 fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
     let both = |field: &str| Some((set.spec(&[field])?, other.spec(&[field])?));
-    let overlapping = |(one, another): (&Value, &Value)| {
-        let selectors = Selector::parse_or_nothing(one).zip(Selector::parse_or_nothing(another));
-        selectors.is_some_and(|(one, another)| overlap(&one, &another))
-    };
+    let overlapping =
+        |(one, another): (&Value, &Value)| overlap(&Selector::parse_known(one), &Selector::parse_known(another));
     // No namespace selector means every namespace; no selector means no Pod.
     both("namespaceSelector").is_none_or(overlapping) && both("selector").is_some_and(overlapping)
 }

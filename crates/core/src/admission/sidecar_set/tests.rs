@@ -1,8 +1,10 @@
+use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::lookup::{Answer, Failure, ObjectRef};
+use crate::{hash, names};
 
 /// A cluster in which nothing can be read.
 struct Closed;
@@ -181,4 +183,70 @@ fn names_of_the_request_stand_in_for_those_that_are_missing() {
         SidecarSetRequest { operation: Operation::Create, version: "v1beta1".to_owned(), object, old_object: None };
     let object = mutated(run(request, &[]));
     assert_eq!((object.get("kind"), object.get("apiVersion")), (None, None));
+}
+
+/// JSON of any shape with keys that rules look at.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        prop::sample::select(vec![-1_i64, 0, 1, 101, i64::MAX]).prop_map(Value::from),
+        prop::sample::select(vec!["", "a", "Always", "1Gi", "-1m", "[", "cpu*", "RollingUpdate", "50%", "v1"])
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 5, |inner| {
+        let keys = prop::sample::select(vec![
+            "metadata",
+            "name",
+            "annotations",
+            "labels",
+            "spec",
+            "containers",
+            "initContainers",
+            "volumes",
+            "image",
+            "env",
+            "valueFrom",
+            "fieldRef",
+            "resources",
+            "limits",
+            "cpu",
+            "resourcesPolicy",
+            "resourcesExpr",
+            "updateStrategy",
+            "type",
+            "partition",
+            "selector",
+            "matchLabels",
+            "matchExpressions",
+            "operator",
+            "patchPodMetadata",
+            "injectionStrategy",
+            "revision",
+            "revisionName",
+            "transferEnv",
+            "hostPath",
+            "sourceContainerNameFrom",
+            "startupProbe",
+            "httpGet",
+            "ownerReferences",
+            "upgradeStrategy",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map(keys, inner, 0..6).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_object_gets_an_answer_and_what_is_admitted_stays_as_it_is(metadata in any_json(), spec in any_json()) {
+        let object = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": metadata, "spec": spec,
+        });
+        if let Verdict::Mutated(object) = create(object).verdict {
+            prop_assert_eq!(create(object).verdict, Verdict::Unchanged);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Environment variables.
 
+use super::field_ref;
 use super::node::{Node, push_wrong};
-use super::{field_ref, node};
 use crate::field::{FieldError, FieldPath};
 use crate::format;
 
@@ -53,7 +53,7 @@ fn check_source(source: &Node<'_>, errors: &mut Vec<FieldError>) {
     }
     for reference in ["configMapKeyRef", "secretKeyRef"].iter().filter_map(|key| source.get(key)) {
         let name = reference.text("name");
-        node::push_wrong(&reference.at("name"), name, format::dns_subdomain(name), errors);
+        push_wrong(&reference.at("name"), name, format::dns_subdomain(name), errors);
         if reference.require("key", errors) {
             reference.formatted("key", format::config_key, errors);
         }

@@ -32,6 +32,8 @@ mod ports;
 mod probes;
 mod resources;
 mod security_context;
+#[cfg(test)]
+mod tests;
 mod volumes;
 
 use serde_json::Value;

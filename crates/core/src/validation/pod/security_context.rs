@@ -2,7 +2,7 @@
 
 use super::node::{Node, push_wrong};
 use super::paths::check_descending;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
 
 const ID_MAX: i64 = i32::MAX as i64;
@@ -70,7 +70,7 @@ fn check_app_armor(profile: &Node<'_>, errors: &mut Vec<FieldError>) {
             }
             if path.len() > PROFILE_MAX {
                 let detail = format!("must be no more than {PROFILE_MAX} bytes");
-                errors.push(FieldError::new(&at, crate::field::Cause::TooLong, detail));
+                errors.push(FieldError::new(&at, Cause::TooLong, detail));
             }
         }
         ("RuntimeDefault" | "Unconfined", Some(path)) => {
@@ -90,7 +90,7 @@ fn check_windows(options: &Node<'_>, errors: &mut Vec<FieldError>) {
         };
         // The value is a credential: it is never shown.
         let at = options.at("gmsaCredentialSpec");
-        errors.extend(wrong.map(|detail| FieldError::new(&at, crate::field::Cause::Invalid, detail)));
+        errors.extend(wrong.map(|detail| FieldError::new(&at, Cause::Invalid, detail)));
     }
     if let Some(name) = options.optional_text("runAsUserName") {
         push_wrong(&options.at("runAsUserName"), name, wrong_user_name(name).map(str::to_owned), errors);

@@ -15,6 +15,9 @@ fn labels(key: &str, value: &str) -> Value {
 #[case::v50_other_pods(json!({"selector": labels("app", "db")}), &[])]
 #[case::v50_some_pods(json!({"selector": {"matchLabels": null, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}}), &[NAME])]
 #[case::v50_one_namespace_of_all(json!({"namespaceSelector": labels("env", "prod")}), &[NAME])]
+#[case::a_requirement_that_nobody_understands_rules_nothing_out(
+    json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Lt"}]}}), &[NAME]
+)]
 #[case::no_selector_selects_nothing(json!({"selector": null}), &[])]
 #[case::other_name(json!({"containers": [container("metrics", json!({}))]}), &[])]
 #[case::v52_init_containers_are_another_list(json!({"containers": [], "initContainers": [container("logger", json!({}))]}), &[])]

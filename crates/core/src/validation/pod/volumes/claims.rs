@@ -1,4 +1,4 @@
-//! Volumes behind PersistentVolumeClaims: named ones, and those made for the Pod.
+//! Volumes behind `PersistentVolumeClaim`s: named ones, and those made for the Pod.
 
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use super::super::node::Node;
 use super::{check_known, check_secret_ref, require_all};
-use crate::field::FieldError;
+use crate::field::{Cause, FieldError};
 
 /// `gcePersistentDisk`.
 pub(super) fn check_gce_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
@@ -40,7 +40,7 @@ pub(super) fn check_azure_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) 
     let uri = source.text("diskURI");
     if !uri.starts_with(prefix) {
         let detail = format!("a disk of this kind has a URI that begins with {prefix}");
-        errors.push(FieldError::new(&source.at("diskURI"), crate::field::Cause::NotSupported, detail).showing(uri));
+        errors.push(FieldError::new(&source.at("diskURI"), Cause::NotSupported, detail).showing(uri));
     }
 }
 

@@ -94,11 +94,11 @@ fn check_trust_bundle(bundle: &Node<'_>, errors: &mut Vec<FieldError>) {
     check_not_reserved(bundle.text("path"), &bundle.at("path"), errors);
 }
 
-/// What is wrong with the name of a ClusterTrustBundle. What stands before the last colon says who signs.
+/// What is wrong with the name of a `ClusterTrustBundle`. What stands before the last colon says who signs.
 fn wrong_bundle_name(name: &str) -> Option<String> {
     match name.rsplit_once(':') {
         // Kubernetes reads slashes in the signer's part as colons and then misses the prefix.
-        Some((signer, _)) if signer.is_empty() => Some("must not begin with ':'".to_owned()),
+        Some(("", _)) => Some("must not begin with ':'".to_owned()),
         Some((signer, _)) if signer.contains('/') => Some("must not contain '/'; write ':' for it".to_owned()),
         Some((_, own)) => format::dns_subdomain(own),
         None => format::dns_subdomain(name),
