@@ -27,9 +27,12 @@ fn cut(message: &str, start: &str) -> Vec<Named> {
         .collect()
 }
 
-/// The errors in a message of ours: `SidecarSet "name": path: cause: ...`.
+/// The errors in a message of ours: `SidecarSet "name": path: cause: ...`; the name is left out where there is none.
 pub(super) fn of_ours(message: &str) -> Vec<Named> {
-    cut(message, r#"(?:^|; )SidecarSet "[^"]*": ([A-Za-z][A-Za-z0-9.]*(?:\[[^\]]*\][A-Za-z0-9.]*)*): "#)
+    cut(
+        message,
+        r#"(?:^|; )(?:SidecarSet "[^"]*": )?((?:metadata|spec|apiVersion|kind|oldObject)[A-Za-z0-9.]*(?:\[[^\]]*\][A-Za-z0-9.]*)*): "#,
+    )
 }
 
 /// The errors of the reference that are left once the rows of the compatibility table are taken away.
@@ -135,6 +138,7 @@ fn is_same_field(own: &str, theirs: &str) -> bool {
             .any(|list| own.starts_with(&format!("spec.{list}[{index}].{field}")));
     }
     match theirs {
+        _ if theirs.starts_with("metadata.ownerReferences.") => own.starts_with("metadata.ownerReferences["),
         "spec.containers" => own.starts_with("spec.initContainers["),
         "spec.containers.name" => own.starts_with("spec.containers[") && own.ends_with(".name"),
         "spec.containers.upgradeStrategy.upgradeType" => own.ends_with(".upgradeStrategy.upgradeType"),
