@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
-use self::sources::Missing;
+use self::sources::{Missing, Own};
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
@@ -106,6 +106,7 @@ fn plan<'a>(
     let mut plan = Plan { working: records::working_hot_upgrade(pod.annotations()), ..Plan::default() };
     let mut reasons = Vec::new();
     let targets = resources::Targets::of(pod, sets, records);
+    let own = Own::of(pod, sets);
     for set in sets {
         let mut listed = BTreeSet::new();
         let mut sidecars = 0_usize;
@@ -121,7 +122,7 @@ fn plan<'a>(
                 listed.insert(pod::name(sidecar).to_owned());
             }
             sidecars += 1;
-            plan.add(set, (list, sidecar), resources, pod);
+            plan.add(set, (list, sidecar), resources, &own);
         }
         plan.secrets.extend(json::items(set.as_value(), &["spec", "imagePullSecrets"]));
         if sidecars > 0 {
@@ -136,9 +137,15 @@ fn plan<'a>(
 }
 
 impl<'a> Plan<'a> {
-    fn add(&mut self, set: &'a SidecarSet, (list, sidecar): (List, &'a Value), resources: Option<Value>, pod: Pod<'_>) {
+    fn add(
+        &mut self,
+        set: &'a SidecarSet,
+        (list, sidecar): (List, &'a Value),
+        resources: Option<Value>,
+        own: &Own<'_>,
+    ) {
         let mut missing = Vec::new();
-        let built = container::build(set.name(), sidecar, list, resources, pod, &mut missing);
+        let built = container::build(set.name(), sidecar, list, resources, own, &mut missing);
         let base = pod::name(sidecar);
         self.missing.extend(missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
         self.volumes.extend(used_volumes(set, sidecar).map(|volume| (set.name(), volume.clone())));

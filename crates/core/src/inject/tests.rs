@@ -188,6 +188,17 @@ fn a_sidecar_that_was_tampered_with_is_written_again() {
 }
 
 #[test]
+fn a_sidecar_that_was_tampered_with_is_no_source() {
+    let once = injected(&golden_pod(), &[golden_set()]).pod;
+    let mut tampered = once.clone();
+    tampered["spec"]["containers"][0] = json!({
+        "name": "cold", "image": "other:1", "env": [{"name": "A", "value": "theirs"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/theirs"}]
+    });
+    assert_eq!(run(&tampered, &[golden_set()], LATER).unwrap().pod, once);
+}
+
+#[test]
 fn pasted_annotations_do_not_switch_a_sidecar_off() {
     let once = injected(&golden_pod(), &[golden_set()]).pod;
     let mut pasted = golden_pod();
