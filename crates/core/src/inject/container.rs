@@ -44,8 +44,6 @@ impl List {
 pub struct Sidecar {
     /// The `SidecarSet`'s name.
     pub set: String,
-    /// The name in the `SidecarSet`; that of the container differs for hot-upgrade halves.
-    pub base: String,
     /// The container.
     pub container: Value,
     /// Whether it goes before the Pod's own containers.
@@ -95,9 +93,9 @@ pub fn build(
     container.insert("env".to_owned(), Value::Array(env));
     share(&mut container, sidecar, &mounts, &sources::shared_devices(sidecar, own));
 
-    let base = pod::name(sidecar).to_owned();
+    let base = pod::name(sidecar);
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
-    let sidecar_of = |container| Sidecar { set: set.to_owned(), base: base.clone(), container, before };
+    let sidecar_of = |container| Sidecar { set: set.to_owned(), container, before };
     if is_pair(sidecar, list) {
         let empty = json::text(sidecar, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
         let working = half(&container, &format!("{base}-1"), None);

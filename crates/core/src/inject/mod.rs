@@ -70,14 +70,14 @@ struct Plan<'a> {
 /// computed.
 pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (M-12).
-    let patched = metadata::patch(pod.annotations(), sets)?.map(|annotations| {
+    let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
+    let patched = patched.map(|annotations| {
         let mut object = pod.as_value().clone();
         set_annotations(&mut object, annotations);
         object
     });
     let source = patched.as_ref().and_then(|object| Pod::decode(object).ok()).unwrap_or(pod);
 
-    let mut reasons = Vec::new();
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
     let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
     let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
@@ -198,7 +198,6 @@ fn apply(
     }
     let mut warnings = warnings::missing(&plan.missing);
     warnings.extend(warnings::job(source, &plan.containers));
-    warnings.extend(warnings::unknown_volumes(source, sets));
 
     let before = (records.clone(), without_image.clone());
     for record in plan.records {
@@ -229,6 +228,7 @@ fn apply(
         warnings.extend(warnings::shadowed(&shadowed));
         place::pull_secrets(spec, &plan.secrets);
     }
+    warnings.extend(warnings::unknown_volumes(json::items(&object, &["spec", "volumes"]), sets));
     Injected { pod: object, sidecars, warnings }
 }
 

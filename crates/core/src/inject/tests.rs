@@ -223,6 +223,35 @@ fn a_merge_patch_is_stable_when_admitted_again() {
     assert_eq!(run(&once, &sets, LATER).unwrap().pod, once);
 }
 
+#[test]
+fn a_merge_into_an_empty_annotation_is_stable_when_admitted_again() {
+    let patches = json!([
+        {"patchPolicy": "Retain", "annotations": {"k": "text"}},
+        {"patchPolicy": "MergePatchJson", "annotations": {"k": "{\"b\": 1}"}}
+    ]);
+    let sets = [set("a", json!({"containers": [{"name": "a", "image": "i:1"}], "patchPodMetadata": patches}))];
+    let mut pod = golden_pod();
+    pod["metadata"]["annotations"] = json!({"k": ""});
+    let once = injected(&pod, &sets).pod;
+    assert_eq!(annotation(&once, "k"), r#"{"b": 1}"#);
+    assert_eq!(run(&once, &sets, LATER).unwrap().pod, once);
+}
+
+#[test]
+fn m26_a_volume_that_only_another_set_declares_is_warned_about_unless_it_is_injected() {
+    let mounts = json!([{"name": "v", "mountPath": "/v"}]);
+    let user = set("a", json!({"containers": [{"name": "a", "image": "i:1", "volumeMounts": mounts}]}));
+    let owner = |mounts: &Value| {
+        let volumes = json!([{"name": "v", "emptyDir": {}}]);
+        let containers = json!([{"name": "b", "image": "i:1", "volumeMounts": mounts}]);
+        set("b", json!({"containers": containers, "volumes": volumes}))
+    };
+    let warnings = |mounts: &Value| injected(&golden_pod(), &[user.clone(), owner(mounts)]).warnings;
+    assert_eq!(warnings(&mounts), Vec::<String>::new());
+    let warned = warnings(&json!([]));
+    assert!(warned.len() == 1 && warned[0].contains("a uses volume \"v\""), "{warned:?}");
+}
+
 #[rstest]
 #[case::retain_absent("Retain", None, "new")]
 #[case::retain_present("Retain", Some("old"), "old")]
