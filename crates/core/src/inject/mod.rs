@@ -241,4 +241,6 @@ fn set_annotations(pod: &mut Value, annotations: Object) {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -306,6 +306,17 @@ fn q4_two_sets_with_one_name_are_both_named() {
 }
 
 #[test]
+fn q4_a_set_whose_own_containers_clash_is_refused() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e:1"});
+    let containers = json!([{"name": "a", "image": "i:1", "upgradeStrategy": hot}, {"name": "a-2", "image": "i:1"}]);
+    let message = refusal(&golden_pod(), &[set("s", json!({"containers": containers}))]);
+    assert!(
+        message.starts_with("SidecarSet \"s\": spec.containers[1].name: ") && message.contains("\"a-2\""),
+        "{message}"
+    );
+}
+
+#[test]
 fn refusals_name_every_set_that_fails_sorted() {
     let broken = |name: &str| {
         set(
