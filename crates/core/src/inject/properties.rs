@@ -184,11 +184,12 @@ fn app(name: &'static str) -> impl Strategy<Value = Value> {
 }
 
 fn pod() -> impl Strategy<Value = Value> {
+    let long: Value = serde_json::from_str("1000000000000000000000001").unwrap();
     let spec = vec![
         ("volumes", json!([{"name": "d", "emptyDir": {}}, {"name": "v2", "emptyDir": {}}])),
         ("imagePullSecrets", json!([{"name": "s2"}, {"name": "own"}])),
         ("initContainers", json!([{"name": "i0", "image": "i:1"}])),
-        ("newer", json!({"b": null, "a": 10000000000000000000000001_i128.to_string()})),
+        ("newer", json!({"b": null, "a": long})),
     ];
     let annotations = vec![
         ("k1", json!("app")),

@@ -92,7 +92,7 @@ static RESOURCE_CLAIM: Schema = Schema::new("ResourceClaim", &[always("name", Te
 static CONTAINER_RESIZE_POLICY: Schema =
     Schema::new("ContainerResizePolicy", &[always("resourceName", Text), always("restartPolicy", Text)]);
 
-/// A core/v1 VolumeMount.
+/// A core/v1 `VolumeMount`.
 pub static VOLUME_MOUNT: Schema = Schema::new(
     "VolumeMount",
     &[
