@@ -1,6 +1,6 @@
 //! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>
     for entry in json::items(sidecar, &["transferEnv"]) {
         let one = Some(json::text(entry, &["envName"])).filter(|name| !name.is_empty());
         let many = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str);
-        let wanted: BTreeSet<&str> = one.into_iter().chain(many).collect();
+        let wanted: Set<&str> = one.into_iter().chain(many).collect();
         let source = match json::object(entry, &["sourceContainerNameFrom", "fieldRef"]) {
             None => json::text(entry, &["sourceContainerName"]),
             Some(field) => {
@@ -101,7 +101,7 @@ pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>
 
 fn take<'a>(
     source: &str,
-    wanted: &BTreeSet<&str>,
+    wanted: &Set<&str>,
     pod: Pod<'a>,
     variables: &mut Vec<&'a Value>,
     missing: &mut Vec<Missing>,
@@ -136,7 +136,7 @@ fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing>
     let (field, key) = subscript(path).ok_or_else(unusable)?;
     let (map, checked) = match field {
         // The keys of annotations are checked in lower case, as the API server does.
-        "metadata.annotations" => (pod.annotations(), key.to_lowercase()),
+        "metadata.annotations" => (pod.annotations(), key.to_ascii_lowercase()),
         "metadata.labels" => (pod.labels(), key.to_owned()),
         _ => return Err(unusable()),
     };

@@ -4,7 +4,7 @@ pub mod compiled;
 pub mod draw;
 pub mod revision;
 
-use std::collections::BTreeSet;
+use crate::ordered::{Set, sort_by};
 
 use serde_json::Value;
 
@@ -52,9 +52,12 @@ pub fn select(
     let mut reasons = Vec::new();
     let mut matched: Vec<&CompiledSet<'_>> =
         sets.iter().filter(|set| is_match(set, query, sources.lookup, &mut reasons)).collect();
-    matched.sort_by_key(|set| (!set.is_bound_to(query.namespace), set.name));
+    sort_by(&mut matched, |one, other| {
+        let place = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
+        place(one).cmp(&place(other)).then_with(|| one.name.cmp(other.name))
+    });
 
-    let mut bases = BTreeSet::new();
+    let mut bases = Set::new();
     let mut suitable = Vec::with_capacity(matched.len());
     for set in matched {
         bases.extend(set.canary_of);
