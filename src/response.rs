@@ -1,62 +1,58 @@
 //! The policy's answers, as the host reads them.
 
-use std::collections::BTreeMap;
-
 use pillion_core::field::FieldError;
 use pillion_core::outcome::{Outcome, Verdict};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The longest warning that the API server passes on, in characters.
 const WARNING_MAX: usize = 256;
 /// The longest sum of all warnings that it passes on; it counts characters, bytes are never fewer.
 const WARNINGS_MAX: usize = 4096;
 
-#[derive(Default, Serialize)]
-struct Validation {
-    accepted: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<u16>,
-    // The host sends a patch for this even beside a refusal, so it is there for mutations only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mutated_object: Option<Value>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    audit_annotations: BTreeMap<&'static str, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Settings {
-    valid: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
-}
-
-/// The answer of `validate`.
+/// The answer of `validate`. What says nothing is left out; `mutated_object` above all, for the host sends a patch
+/// for it even beside a refusal.
 pub fn validation(outcome: Outcome) -> Vec<u8> {
     let Outcome { verdict, warnings, audit } = outcome;
-    let answer = Validation { audit_annotations: audit, warnings: within_limits(warnings), ..Validation::default() };
-    serialise(&match verdict {
-        Verdict::Unchanged => Validation { accepted: true, ..answer },
-        Verdict::Mutated(object) => Validation { accepted: true, mutated_object: Some(object), ..answer },
-        Verdict::Refused(refusal) => {
-            Validation { message: Some(refusal.message()), code: Some(refusal.code().as_u16()), ..answer }
+    let mut answer = Map::new();
+    let mut put = |key: &str, value: Value| answer.insert(key.to_owned(), value);
+    put("accepted", Value::Bool(!matches!(verdict, Verdict::Refused(_))));
+    match verdict {
+        Verdict::Unchanged => {}
+        Verdict::Mutated(object) => {
+            put("mutated_object", object);
         }
-    })
+        Verdict::Refused(refusal) => {
+            put("message", refusal.message().into());
+            put("code", refusal.code().as_u16().into());
+        }
+    }
+    if !audit.is_empty() {
+        let mut annotations = Map::new();
+        for (name, text) in audit {
+            annotations.insert(name.to_owned(), text.into());
+        }
+        put("audit_annotations", Value::Object(annotations));
+    }
+    if !warnings.is_empty() {
+        put("warnings", Value::Array(within_limits(warnings).into_iter().map(Value::String).collect()));
+    }
+    serialise(answer)
 }
 
 /// The answer of `validate_settings`.
 pub fn settings(errors: &[FieldError]) -> Vec<u8> {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    serialise(&Settings { valid: lines.is_empty(), message: (!lines.is_empty()).then(|| lines.join("; ")) })
+    let mut answer = Map::new();
+    answer.insert("valid".to_owned(), Value::Bool(errors.is_empty()));
+    if !errors.is_empty() {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        answer.insert("message".to_owned(), lines.join("; ").into());
+    }
+    serialise(answer)
 }
 
-/// None of these types can fail to serialise; if one did, an empty answer is what the host reports as such.
-fn serialise(answer: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(answer).unwrap_or_default()
+/// A value cannot fail to serialise; if it did, an empty answer is what the host reports as such.
+fn serialise(answer: Map<String, Value>) -> Vec<u8> {
+    serde_json::to_vec(&Value::Object(answer)).unwrap_or_default()
 }
 
 /// Cuts warnings to what fits: one line each, at most [`WARNING_MAX`] characters, and [`WARNINGS_MAX`] bytes in
@@ -120,7 +116,7 @@ mod tests {
             code: Code::Invalid,
         });
         let outcome = Outcome {
-            audit: BTreeMap::from([("refused-by", "logs".to_owned())]),
+            audit: [("refused-by", "logs".to_owned())].into(),
             warnings: vec!["look".to_owned()],
             ..refusal.into()
         };

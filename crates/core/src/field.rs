@@ -141,7 +141,12 @@ impl FieldError {
 
     /// The same error with the offending value.
     #[must_use]
-    pub fn showing(mut self, value: impl fmt::Display) -> Self {
+    pub fn showing(self, value: impl fmt::Display) -> Self {
+        self.showing_text(&value)
+    }
+
+    /// Apart from [`FieldError::showing`] so that it is compiled once, not for every type of value.
+    fn showing_text(mut self, value: &dyn fmt::Display) -> Self {
         let full = value.to_string();
         let mut shown: String = full.chars().take(SHOWN).collect();
         if shown.len() < full.len() {

@@ -8,6 +8,7 @@ use std::vec;
 use serde_json::Value;
 
 use crate::json::Object;
+use crate::ordered::sort_by;
 
 /// Writes `text` as a JSON string (H-6): `<`, `>`, `&` and U+2028, U+2029 escaped, everything else that JSON allows
 /// left as it is.
@@ -104,7 +105,7 @@ pub(crate) fn separate(out: &mut String) {
 /// The entries of a map in Go's order.
 pub(crate) fn sorted(object: &Object) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = object.iter().collect();
-    entries.sort_unstable_by_key(|(key, _)| *key);
+    sort_by(&mut entries, |(one, _), (other, _)| one.cmp(other));
     entries
 }
 

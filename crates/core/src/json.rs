@@ -12,6 +12,22 @@ pub const MAX_DEPTH: usize = 64;
 /// A JSON object.
 pub type Object = Map<String, Value>;
 
+/// Reads JSON.
+///
+/// The one parser for texts and bytes: serde_json's is compiled anew for every kind of source.
+pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(text)
+}
+
+/// An object with these entries. (`json!` compiles a serialiser for what stands in it.)
+pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    let mut object = Object::new();
+    for (key, value) in entries {
+        object.insert(key.to_owned(), value);
+    }
+    Value::Object(object)
+}
+
 /// The value at `path`, a list of object keys.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.as_object()?.get(*key))

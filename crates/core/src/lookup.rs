@@ -3,8 +3,8 @@
 //! The host answers them one by one; each is asked at most once per request ([`Memo`]) and only when a rule needs
 //! it. "Not found" and "could not ask" are different answers: the first is a fact, the second means try again.
 
+use crate::ordered::Map;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub trait Lookup {
 /// Asks each question once.
 pub struct Memo<'a> {
     inner: &'a dyn Lookup,
-    answers: RefCell<BTreeMap<ObjectRef, Answer>>,
+    answers: RefCell<Map<ObjectRef, Answer>>,
 }
 
 impl<'a> Memo<'a> {

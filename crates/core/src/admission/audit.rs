@@ -1,6 +1,6 @@
 //! Annotations of the audit event. The API server puts the webhook's name before each key.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set};
 
 use crate::outcome::Refusal;
 
@@ -14,20 +14,20 @@ pub const REFUSED_BY: &str = "refused-by";
 pub const REFUSED_BECAUSE: &str = "refused-because";
 
 /// What was injected; nothing where nothing was.
-pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static str, String> {
+pub fn injected(sidecars: &Map<String, Vec<String>>) -> Map<&'static str, String> {
     if sidecars.is_empty() {
-        return BTreeMap::new();
+        return Map::new();
     }
     let sets: Vec<&str> = sidecars.keys().map(String::as_str).collect();
     let containers: Vec<String> =
         sidecars.iter().flat_map(|(set, names)| names.iter().map(move |name| format!("{set}/{name}"))).collect();
-    BTreeMap::from([(INJECTED_SIDECAR_SETS, sets.join(",")), (INJECTED_CONTAINERS, containers.join(","))])
+    Map::from([(INJECTED_SIDECAR_SETS, sets.join(",")), (INJECTED_CONTAINERS, containers.join(","))])
 }
 
 /// Who refused and why.
-pub fn refused(refusal: &Refusal) -> BTreeMap<&'static str, String> {
-    let sets: BTreeSet<&str> = refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
-    let mut annotations = BTreeMap::from([(REFUSED_BECAUSE, refusal.code().name().to_owned())]);
+pub fn refused(refusal: &Refusal) -> Map<&'static str, String> {
+    let sets: Set<&str> = refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
+    let mut annotations = Map::from([(REFUSED_BECAUSE, refusal.code().name().to_owned())]);
     if !sets.is_empty() {
         annotations.insert(REFUSED_BY, sets.into_iter().collect::<Vec<_>>().join(","));
     }

@@ -1,8 +1,8 @@
 //! Making the containers that a `SidecarSet` adds to a Pod (M-14 to M-21).
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::sources::{self, Missing, Own};
 use crate::json;
@@ -113,8 +113,8 @@ fn cloned((key, value): (&String, &Value)) -> (String, Value) {
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
 fn merged_env<'a>(env: &[Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let mut merged = env.to_vec();
-    merged.push(json!({"name": names::ENV_IS_INJECTED, "value": "true"}));
-    let mut taken: BTreeSet<String> = merged.iter().map(|variable| pod::name(variable).to_owned()).collect();
+    merged.push(json::object_of([("name", names::ENV_IS_INJECTED.into()), ("value", "true".into())]));
+    let mut taken: Set<String> = merged.iter().map(|variable| pod::name(variable).to_owned()).collect();
     for variable in more {
         if taken.insert(pod::name(variable).to_owned()) {
             merged.push(variable.clone());
@@ -126,7 +126,7 @@ fn merged_env<'a>(env: &[Value], more: impl Iterator<Item = &'a Value>) -> Vec<V
 /// Adds shared mounts and devices whose paths are free (M-18, M-19). Devices come second: they must not collide with
 /// the mounts just added.
 fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devices: &[&Value]) {
-    let mut paths: BTreeSet<&str> = BTreeSet::new();
+    let mut paths: Set<&str> = Set::new();
     paths.extend(json::items(sidecar, &["volumeMounts"]).iter().map(mount_path));
     paths.extend(json::items(sidecar, &["volumeDevices"]).iter().map(device_path));
     for (key, shared, path_of) in
@@ -162,7 +162,8 @@ fn half(container: &json::Object, name: &str, image: Option<&str>) -> Value {
             [(names::ENV_VERSION, names::VERSION_PREFIX), (names::ENV_VERSION_ALT, names::VERSION_ALT_PREFIX)]
         {
             let field = format!("metadata.annotations['{prefix}{name}']");
-            env.push(json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": field}}}));
+            let source = json::object_of([("fieldRef", json::object_of([("fieldPath", field.into())]))]);
+            env.push(json::object_of([("name", variable.into()), ("valueFrom", source)]));
         }
     }
     Value::Object(half)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::json::Object;
+use crate::json::{self, Object};
 
 /// Why a merge is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +21,8 @@ pub enum MergeError {
 /// As the reference: a document that is no JSON or null; a patch that is no JSON, null or a scalar. A document that
 /// is a list or a scalar gives way to the patch.
 pub fn merge(document: &str, patch: &str) -> Result<Value, MergeError> {
-    let document: Value = serde_json::from_str(document).map_err(|_| MergeError::Document)?;
-    let patch: Value = serde_json::from_str(patch).map_err(|_| MergeError::Patch)?;
+    let document: Value = json::parse(document.as_bytes()).map_err(|_| MergeError::Document)?;
+    let patch: Value = json::parse(patch.as_bytes()).map_err(|_| MergeError::Patch)?;
     match (document, patch) {
         (Value::Null, _) => Err(MergeError::Document),
         (Value::Object(mut document), Value::Object(patch)) => {

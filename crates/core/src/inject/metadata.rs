@@ -1,6 +1,6 @@
 //! patchPodMetadata: annotations that `SidecarSet`s put on a Pod (M-10 to M-12).
 
-use std::collections::BTreeMap;
+use crate::ordered::Map;
 
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ impl Write<'_> {
 /// The annotations of a Pod after the patches of `sets`, in their order, `None` where nothing changes; and every merge
 /// that is impossible, by `SidecarSet` and annotation.
 pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Object>, Vec<Reason>) {
-    let mut writes: BTreeMap<&str, Vec<Write<'_>>> = BTreeMap::new();
+    let mut writes: Map<&str, Vec<Write<'_>>> = Map::new();
     for set in sets {
         collect(set, &mut writes);
     }
@@ -79,7 +79,7 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
     (patched, reasons)
 }
 
-fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>>>) {
+fn collect<'a>(set: &'a SidecarSet, writes: &mut Map<&'a str, Vec<Write<'a>>>) {
     for (entry, patch) in json::items(set.as_value(), &["spec", "patchPodMetadata"]).iter().enumerate() {
         let policy = match json::text(patch, &["patchPolicy"]) {
             "" | "Retain" => Policy::Retain,
@@ -89,7 +89,7 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
             _ => continue,
         };
         for (key, text) in json::string_map(patch, &["annotations"]) {
-            writes.entry(key).or_default().push(Write { set: set.name(), entry, policy, text });
+            writes.or_default(key).push(Write { set: set.name(), entry, policy, text });
         }
     }
 }

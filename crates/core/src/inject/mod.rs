@@ -14,9 +14,9 @@ pub mod resources;
 pub mod sources;
 pub mod warnings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set, sort_by};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
@@ -45,7 +45,7 @@ pub struct Injected {
     pub pod: Value,
     /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
     /// injected.
-    pub sidecars: BTreeMap<String, Vec<String>>,
+    pub sidecars: Map<String, Vec<String>>,
     /// What may surprise the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -58,8 +58,8 @@ struct Plan<'a> {
     volumes: Vec<(&'a str, Value)>,
     secrets: Vec<&'a Value>,
     records: Vec<Record>,
-    annotations: BTreeMap<String, String>,
-    working: BTreeMap<String, String>,
+    annotations: Map<String, String>,
+    working: Map<String, String>,
     missing: Vec<(&'a str, String, Missing)>,
 }
 
@@ -92,7 +92,7 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Inj
     };
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
         let pod = source.as_value().clone();
-        return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
+        return Ok(Injected { pod, sidecars: Map::new(), warnings: Vec::new() });
     }
     Ok(apply(source, sets, plan, (records, without_image)))
 }
@@ -108,7 +108,7 @@ fn plan<'a>(
     let targets = resources::Targets::of(pod, sets, records);
     let own = Own::of(pod, sets);
     for set in sets {
-        let mut listed = BTreeSet::new();
+        let mut listed = Set::new();
         let mut sidecars = 0_usize;
         for (list, index, sidecar) in clash::sidecars(set) {
             let resources = match targets.resources(set.name(), (list, index, sidecar)) {
@@ -129,9 +129,9 @@ fn plan<'a>(
             plan.records.push(record(set, listed, context.now));
         }
     }
-    plan.init_containers.sort_by(|one, other| one.name().cmp(other.name()));
+    sort_by(&mut plan.init_containers, |one, other| one.name().cmp(other.name()));
     if context.sort_by_name {
-        plan.containers.sort_by(|one, other| one.name().cmp(other.name()));
+        sort_by(&mut plan.containers, |one, other| one.name().cmp(other.name()));
     }
     if reasons.is_empty() { Ok(plan) } else { Err(reasons) }
 }
@@ -165,7 +165,10 @@ impl<'a> Plan<'a> {
             self.annotations.insert(format!("{}{base}-{half}", names::VERSION_ALT_PREFIX), alternative.to_owned());
         }
         self.working.insert(base.to_owned(), format!("{base}-1"));
-        let working: Object = self.working.iter().map(|(base, half)| (base.clone(), json!(half))).collect();
+        let mut working = Object::new();
+        for (base, half) in self.working.iter() {
+            working.insert(base.clone(), Value::String(half.clone()));
+        }
         self.annotations.insert(names::WORKING_HOT_UPGRADE.to_owned(), go_json::to_string_sorted(&working.into()));
     }
 }
@@ -176,7 +179,7 @@ fn used_volumes<'a>(set: &'a SidecarSet, sidecar: &'a Value) -> impl Iterator<It
     uses.filter_map(|item| set.volumes().iter().rfind(|volume| pod::name(volume) == pod::name(item)))
 }
 
-fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Record {
+fn record(set: &SidecarSet, sidecars: Set<String>, now: Timestamp) -> Record {
     Record {
         time: Some(now),
         hash: set.hash().to_owned(),
@@ -192,9 +195,9 @@ fn apply(
     plan: Plan<'_>,
     (mut records, mut without_image): (Records, Records),
 ) -> Injected {
-    let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut sidecars: Map<String, Vec<String>> = Map::new();
     for sidecar in plan.init_containers.iter().chain(&plan.containers) {
-        sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
+        sidecars.or_default(sidecar.set.clone()).push(sidecar.name().to_owned());
     }
     let mut warnings = warnings::missing(&plan.missing);
     warnings.extend(warnings::job(source, &plan.containers));

@@ -1,6 +1,6 @@
 //! Putting sidecars into the Pod's lists (M-23 to M-27).
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ pub fn pull_secrets(spec: &mut Object, secrets: &[&Value]) {
         return;
     }
     let Some(existing) = json::list_mut(spec, "imagePullSecrets") else { return };
-    let mut names = BTreeSet::new();
+    let mut names = Set::new();
     existing.retain(|secret| names.insert(pod::name(secret).to_owned()));
     for secret in secrets {
         if names.insert(pod::name(secret).to_owned()) {

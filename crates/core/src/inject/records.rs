@@ -1,12 +1,12 @@
 //! What a Pod says about the sidecars in it: the hash annotations and the injected list (M-13, M-28).
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set};
 
 use serde_json::Value;
 
 use crate::field::FieldPath;
 use crate::go_json;
-use crate::json::Object;
+use crate::json::{self, Object};
 use crate::names;
 use crate::outcome::{Code, Reason};
 use crate::time::Timestamp;
@@ -72,7 +72,7 @@ impl Record {
 
 /// One of the two hash annotations: records by the name of the `SidecarSet`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Records(BTreeMap<String, Record>);
+pub struct Records(Map<String, Record>);
 
 impl Records {
     /// Reads annotation `key`. The legacy form, a map from name to hash, is understood.
@@ -84,7 +84,7 @@ impl Records {
         if text.is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_str(text).ok().as_ref().and_then(Self::decode).ok_or_else(|| Reason {
+        json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode).ok_or_else(|| Reason {
             sidecar_set: None,
             field: FieldPath::new("metadata.annotations").key(key),
             problem: "cannot be read: it must be a JSON object of records by SidecarSet".to_owned(),
@@ -187,15 +187,15 @@ pub fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<It
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
         .filter(|list| !list.is_empty());
-    let names: BTreeSet<&str> = before.into_iter().flat_map(|list| list.split(',')).chain(sets).collect();
+    let names: Set<&str> = before.into_iter().flat_map(|list| list.split(',')).chain(sets).collect();
     names.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// Which half of each hot-upgrade pair works. A value that is no JSON object counts as empty (M-13).
-pub fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, String> {
+pub fn working_hot_upgrade(annotations: Option<&Object>) -> Map<String, String> {
     let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
-    let value: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
-    let Some(Value::Object(object)) = value else { return BTreeMap::new() };
+    let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
+    let Some(Value::Object(object)) = value else { return Map::new() };
     object.into_iter().map(|(name, half)| (name, half.as_str().unwrap_or_default().to_owned())).collect()
 }
 

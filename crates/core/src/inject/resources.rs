@@ -1,6 +1,6 @@
 //! resourcesPolicy: resources of a sidecar computed from those of the Pod's containers (M-14, section 5.6).
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ impl<'a> Targets<'a> {
     /// Leaves out what has the name of a sidecar, and halves of hot-upgrade pairs that the Pod's records list: those
     /// were injected when this Pod was admitted before.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
-        let mut names: BTreeSet<String> = BTreeSet::new();
+        let mut names: Set<String> = Set::new();
         for set in sets {
             for (list, _, sidecar) in clash::sidecars(set) {
                 names.insert(pod::name(sidecar).to_owned());

@@ -1,6 +1,6 @@
 //! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set};
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ impl<'a> Own<'a> {
     /// Leaves out containers that say that they were injected, and those with the name of a sidecar of `sets`: they
     /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
-        let sidecars: BTreeSet<String> = sets
+        let sidecars: Set<String> = sets
             .iter()
             .flat_map(SidecarSet::containers)
             .flat_map(|sidecar| container::names_in_pod(sidecar, List::Containers))
@@ -51,7 +51,7 @@ pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec
         }
         // The first of a name wins.
         let env = json::items(container, &["env"]).iter().rev();
-        let env: BTreeMap<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
+        let env: Map<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
         variables.extend(expansions.filter_map(|wanted| env.get(wanted).copied()));
     }
     (mounts, variables)
@@ -103,7 +103,7 @@ pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing
     for entry in json::items(sidecar, &["transferEnv"]) {
         let one = Some(json::text(entry, &["envName"])).filter(|name| !name.is_empty());
         let many = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str);
-        let wanted: BTreeSet<&str> = one.into_iter().chain(many).collect();
+        let wanted: Set<&str> = one.into_iter().chain(many).collect();
         let source = match json::object(entry, &["sourceContainerNameFrom", "fieldRef"]) {
             None => json::text(entry, &["sourceContainerName"]),
             Some(field) => {
@@ -124,7 +124,7 @@ pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing
 
 fn take<'a>(
     source: &str,
-    wanted: &BTreeSet<&str>,
+    wanted: &Set<&str>,
     own: &Own<'a>,
     variables: &mut Vec<&'a Value>,
     missing: &mut Vec<Missing>,
@@ -139,7 +139,7 @@ fn take<'a>(
     }
     // The last of a name wins, in the container and among containers.
     let env = containers.flat_map(|container| json::items(container, &["env"]));
-    let env: BTreeMap<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
+    let env: Map<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
     for wanted in wanted {
         match env.get(wanted) {
             Some(variable) => variables.push(variable),
@@ -157,7 +157,7 @@ fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing>
     let (field, key) = subscript(path).ok_or_else(unusable)?;
     let (map, checked) = match field {
         // The keys of annotations are checked in lower case, as the API server does.
-        "metadata.annotations" => (pod.annotations(), key.to_lowercase()),
+        "metadata.annotations" => (pod.annotations(), key.to_ascii_lowercase()),
         "metadata.labels" => (pod.labels(), key.to_owned()),
         _ => return Err(unusable()),
     };

@@ -151,7 +151,7 @@ fn m29_golden_sample_of_appendix_a4() {
         assert_eq!(annotation(&pod, key), value, "{key}");
     }
 
-    assert_eq!(sidecars["s1"], ["a-native", "z-init", "cold", "mesh-1", "mesh-2"]);
+    assert_eq!(*sidecars.get("s1").unwrap(), ["a-native", "z-init", "cold", "mesh-1", "mesh-2"]);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("volume \"data\" is already in the Pod"), "{warnings:?}");
 }

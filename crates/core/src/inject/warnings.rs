@@ -1,6 +1,6 @@
 //! What injection does that may surprise (the issue of parity): said once, on one line, with the remedy.
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
         };
         format!("SidecarSet {set}: {sidecar}: {what}; nothing was copied")
     };
-    let unique: BTreeSet<String> = missing.iter().map(text).collect();
+    let unique: Set<String> = missing.iter().map(text).collect();
     unique.into_iter().collect()
 }
 
@@ -42,7 +42,7 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
             pod::name(&shadowed.volume)
         )
     };
-    let unique: BTreeSet<String> = shadowed.iter().filter(differs).map(text).collect();
+    let unique: Set<String> = shadowed.iter().filter(differs).map(text).collect();
     unique.into_iter().collect()
 }
 
@@ -67,12 +67,12 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
 /// Mounts of volumes that are not among `volumes`, those of the Pod after injection: the API server will refuse the
 /// Pod (M-26).
 pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
-    let known: BTreeSet<&str> = volumes.iter().map(pod::name).collect();
+    let known: Set<&str> = volumes.iter().map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {
             let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
-            let unknown: BTreeSet<&str> =
+            let unknown: Set<&str> =
                 uses.map(|item: &Value| pod::name(item)).filter(|name| !known.contains(name)).collect();
             warnings.extend(unknown.into_iter().map(|volume| {
                 format!(

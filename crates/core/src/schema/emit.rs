@@ -6,6 +6,7 @@ use super::scalar;
 use super::{Field, Kind, Omit, Schema};
 use crate::go_json::{separate, sorted, write_sorted, write_string};
 use crate::json::Object;
+use crate::ordered::sort_by;
 
 /// Which JSON is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub fn write_object(out: &mut String, value: Option<&Value>, schema: &Schema, st
         }
         Style::Generic => {
             let mut fields: Vec<&Field> = schema.fields.iter().collect();
-            fields.sort_unstable_by_key(|field| field.name);
+            sort_by(&mut fields, |one, other| one.name.cmp(other.name));
             for field in fields {
                 write_field(out, object, field, style);
             }

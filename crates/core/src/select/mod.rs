@@ -4,7 +4,7 @@ pub mod compiled;
 pub mod draw;
 pub mod revision;
 
-use std::collections::BTreeSet;
+use crate::ordered::{Set, sort_by};
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ pub struct Sources<'a> {
 /// that cannot be read. Where there are any, the Pod is to be refused; the sets are there to name what else is wrong.
 pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
     let mut reasons = Vec::new();
-    let mut bases = BTreeSet::new();
+    let mut bases = Set::new();
     let mut matched: Vec<&CompiledSet<'_>> = Vec::new();
     for set in sets {
         match is_match(set, query, sources.lookup) {
@@ -59,7 +59,10 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
             }
         }
     }
-    matched.sort_by_key(|set| (!set.is_bound_to(query.namespace), set.name));
+    sort_by(&mut matched, |one, other| {
+        let rank = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
+        rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
+    });
 
     let mut suitable = Vec::with_capacity(matched.len());
     for set in matched {

@@ -1,6 +1,6 @@
 //! Which revision of a matching `SidecarSet` a new Pod gets (section 5.1).
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::draw::draw;
 use super::{Query, Sources};
@@ -136,13 +136,13 @@ fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet
     if let Some(object) = object.as_object_mut() {
         object.insert("spec".to_owned(), spec);
         if let Some(status) = json::object_mut(object, "status") {
-            status.insert("latestRevision".to_owned(), json!(revision.name()));
+            status.insert("latestRevision".to_owned(), revision.name().into());
         }
         if let Some(annotations) =
             json::object_mut(object, "metadata").and_then(|metadata| json::object_mut(metadata, "annotations"))
         {
-            annotations.insert(names::HASH.to_owned(), json!(with_image));
-            annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), json!(without_image));
+            annotations.insert(names::HASH.to_owned(), with_image.into());
+            annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), without_image.into());
         }
     }
     Ok(SidecarSet::from_decoded(object))

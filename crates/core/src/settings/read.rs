@@ -1,6 +1,6 @@
 //! Decoding, key by key.
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ fn to_come(key: &str, value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn sidecar_sets(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<SidecarSet> {
-    let mut names = BTreeSet::new();
+    let mut names = Set::new();
     let mut sets = Vec::new();
     for (index, manifest) in items(list, path, errors).into_iter().enumerate() {
         let at = path.index(index);
@@ -82,7 +82,7 @@ fn sidecar_sets(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> 
 }
 
 fn revisions(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<ControllerRevision> {
-    let mut names = BTreeSet::new();
+    let mut names = Set::new();
     let mut revisions = Vec::new();
     for (index, manifest) in items(list, path, errors).into_iter().enumerate() {
         let at = path.index(index);
@@ -99,7 +99,7 @@ fn revisions(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> Vec
 }
 
 /// Every name stands once. A missing name is validation's to report, but two of them are two of one name.
-fn unique(name: String, names: &mut BTreeSet<String>, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn unique(name: String, names: &mut Set<String>, at: &FieldPath, errors: &mut Vec<FieldError>) {
     if names.contains(&name) {
         let path = at.child("metadata").child("name");
         errors.push(FieldError {

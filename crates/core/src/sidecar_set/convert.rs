@@ -1,6 +1,6 @@
 //! Conversion between v1alpha1 and v1beta1. Both are the same but for two fields.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::decode::Version;
 use crate::json::{self, Object};
@@ -21,7 +21,8 @@ pub fn to_v1beta1(object: &mut Value) {
         spec.insert("customVersion".to_owned(), version);
     }
     if let Some(namespace) = spec.remove("namespace").filter(|namespace| !is_empty(namespace)) {
-        let selector = json!({"matchLabels": {names::NAMESPACE_NAME_LABEL: namespace}});
+        let selector =
+            json::object_of([("matchLabels", json::object_of([(names::NAMESPACE_NAME_LABEL, namespace.into())]))]);
         spec.insert("namespaceSelector".to_owned(), selector);
     }
 }

@@ -3,7 +3,7 @@
 //! Works in place on the decoded JSON of either version: the fields are the same in both. A field that is present
 //! and not zero is never touched, except for quantities finer than milli.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::image;
 use crate::json::{self, Object};
@@ -24,14 +24,14 @@ pub fn apply(sidecar_set: &mut Value) {
     };
     if let Some(strategy) = json::object_mut(spec, "updateStrategy") {
         text(strategy, "type", "RollingUpdate");
-        absent(strategy, "maxUnavailable", || json!(1));
-        absent(strategy, "partition", || json!(0));
+        absent(strategy, "maxUnavailable", || Value::from(1));
+        absent(strategy, "partition", || Value::from(0));
     }
     for (list, role) in [("initContainers", Role::Init), ("containers", Role::Plain)] {
         each(spec, list, |sidecar| container(sidecar, role));
     }
     each(spec, "volumes", volume);
-    absent(spec, "revisionHistoryLimit", || json!(10));
+    absent(spec, "revisionHistoryLimit", || Value::from(10));
     each(spec, "patchPodMetadata", |patch| text(patch, "patchPolicy", "Retain"));
     if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
         text(revision, "policy", "Always");
@@ -49,14 +49,14 @@ pub fn apply_crd(sidecar_set: &mut Value) {
     for list in ["initContainers", "containers"] {
         each(spec, list, |sidecar| {
             if let Some(policy) = find(sidecar, "resourcesPolicy") {
-                absent(policy, "targetContainersNameRegex", || json!(".*"));
+                absent(policy, "targetContainersNameRegex", || Value::from(".*"));
             }
         });
     }
     if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
-        absent(revision, "policy", || json!("Always"));
+        absent(revision, "policy", || Value::from("Always"));
     }
-    each(spec, "imagePullSecrets", |secret| absent(secret, "name", || json!("")));
+    each(spec, "imagePullSecrets", |secret| absent(secret, "name", || Value::from("")));
 }
 
 /// D-4, then D-5.
@@ -122,14 +122,14 @@ fn container(sidecar: &mut Object, role: Role) {
 fn volume(volume: &mut Object) {
     let mut sources = schema::VOLUME.fields.iter().map(|field| field.name).filter(|name| *name != "name");
     if !sources.any(|source| volume.get(source).is_some_and(|value| !value.is_null())) {
-        volume.insert("emptyDir".to_owned(), json!({}));
+        volume.insert("emptyDir".to_owned(), Value::Object(Object::new()));
     }
     if let Some(source) = find(volume, "hostPath") {
-        absent(source, "type", || json!(""));
+        absent(source, "type", || Value::from(""));
     }
     for name in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = find(volume, name) {
-            absent(source, "defaultMode", || json!(420));
+            absent(source, "defaultMode", || Value::from(420));
         }
     }
     if let Some(source) = find(volume, "downwardAPI") {
@@ -141,7 +141,7 @@ fn volume(volume: &mut Object) {
                 each(source, "items", field_ref);
             }
             if let Some(source) = find(projection, "serviceAccountToken") {
-                absent(source, "expirationSeconds", || json!(3600));
+                absent(source, "expirationSeconds", || Value::from(3600));
             }
         });
     }

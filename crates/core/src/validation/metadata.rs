@@ -68,7 +68,7 @@ pub fn validate_annotations(annotations: &Value, path: &FieldPath) -> Vec<FieldE
     let mut size = 0_usize;
     for (key, value) in json::string_map(annotations, &[]) {
         size = size.saturating_add(key.len()).saturating_add(value.len());
-        let wrong = format::qualified_name(&key.to_lowercase());
+        let wrong = format::qualified_name(&key.to_ascii_lowercase());
         errors.extend(wrong.map(|wrong| FieldError::invalid(path, key, wrong)));
     }
     if size > ANNOTATIONS_MAX {

@@ -22,9 +22,10 @@ pub mod whitelist;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::field::FieldError;
+use crate::json;
 use crate::outcome::Code;
 use crate::sidecar_set::SidecarSet;
 
@@ -73,9 +74,15 @@ fn validate_pod(set: &SidecarSet) -> Vec<FieldError> {
     let stand_in;
     let containers = if set.containers().is_empty() {
         // The reference's stand-in has this name, so an init container named like it is refused as a duplicate.
-        stand_in = [json!({
-            "name": "test", "image": "busybox", "imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File",
-        })];
+        stand_in = [json::object_of(
+            [
+                ("name", "test"),
+                ("image", "busybox"),
+                ("imagePullPolicy", "IfNotPresent"),
+                ("terminationMessagePolicy", "File"),
+            ]
+            .map(|(key, value)| (key, value.into())),
+        )];
         &stand_in
     } else {
         set.containers()

@@ -1,6 +1,6 @@
 //! `spec.patchPodMetadata` (V-13), without the whitelist.
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use crate::field::{FieldError, FieldPath};
 use crate::json;
@@ -10,7 +10,7 @@ use crate::sidecar_set::SidecarSet;
 pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let list = FieldPath::new("spec").child("patchPodMetadata");
     let mut errors = Vec::new();
-    let mut keys = BTreeSet::new();
+    let mut keys = Set::new();
     for (index, patch) in
         set.spec(&["patchPodMetadata"]).map_or(&[][..], |list| json::items(list, &[])).iter().enumerate()
     {

@@ -52,7 +52,7 @@ fn validate_reference(reference: &Value, path: &FieldPath) -> Option<FieldError>
     let subscript = field.strip_suffix("']").and_then(|field| field.split_once("['"));
     let wrong = match subscript {
         Some(("metadata.labels", key)) => format::qualified_name(key),
-        Some(("metadata.annotations", key)) => format::qualified_name(&key.to_lowercase()),
+        Some(("metadata.annotations", key)) => format::qualified_name(&key.to_ascii_lowercase()),
         _ => Some("use metadata.name, metadata.labels['<key>'] or metadata.annotations['<key>']".to_owned()),
     };
     wrong.map(|wrong| FieldError::invalid(&path, field, wrong))

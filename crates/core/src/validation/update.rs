@@ -1,6 +1,6 @@
 //! What an update may not change (V-30).
 
-use std::collections::BTreeMap;
+use crate::ordered::Map;
 
 use crate::field::{FieldError, FieldPath};
 use crate::json;
@@ -13,7 +13,7 @@ use super::canary;
 pub fn validate(set: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
     let upgrade_type = |container| json::text(container, &["upgradeStrategy", "upgradeType"]);
     let list = FieldPath::new("spec").child("containers");
-    let before: BTreeMap<&str, &str> =
+    let before: Map<&str, &str> =
         old.containers().iter().map(|container| (json::text(container, &["name"]), upgrade_type(container))).collect();
     let mut errors = canary::validate_update(set, old);
     for (index, container) in set.containers().iter().enumerate() {

@@ -1,6 +1,6 @@
 //! `spec.updateStrategy` (V-7, Q-24).
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ fn validate_priority(priority: &Value, path: &FieldPath) -> Vec<FieldError> {
 
 fn validate_scatter(terms: &[Value], path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut seen = Set::new();
     for (index, term) in terms.iter().enumerate() {
         let (key, value) = (json::text(term, &["key"]), json::text(term, &["value"]));
         if key.is_empty() {

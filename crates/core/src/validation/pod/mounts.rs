@@ -1,6 +1,6 @@
 //! Volume mounts and block devices of containers, against the volumes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set};
 
 use super::node::Node;
 use super::paths::{check_descending, check_no_backsteps};
@@ -19,20 +19,15 @@ pub(super) fn check(container: &Node<'_>, volumes: &Volumes<'_>, errors: &mut Ve
 }
 
 /// The path at which each volume of a list is used; the last one where it is used twice.
-fn places<'a>(container: &Node<'a>, list: &str, path: &str) -> BTreeMap<&'a str, &'a str> {
+fn places<'a>(container: &Node<'a>, list: &str, path: &str) -> Map<&'a str, &'a str> {
     container.items(list).map(|item| (item.text("name"), item.text(path))).collect()
 }
 
-fn check_mounts(
-    container: &Node<'_>,
-    volumes: &Volumes<'_>,
-    devices: &BTreeMap<&str, &str>,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_mounts(container: &Node<'_>, volumes: &Volumes<'_>, devices: &Map<&str, &str>, errors: &mut Vec<FieldError>) {
     // Kubernetes reports these three at the list, not at the item.
     let list = container.at("volumeMounts");
     let (sub_path, sub_path_expr) = (list.child("subPath"), list.child("subPathExpr"));
-    let mut mount_paths = BTreeSet::new();
+    let mut mount_paths = Set::new();
     for mount in container.items("volumeMounts") {
         let (name, path) = (mount.text("name"), mount.text("mountPath"));
         check_volume_name(&mount, volumes, errors);
@@ -116,13 +111,8 @@ fn check_recursive(container: &Node<'_>, mount: &Node<'_>, errors: &mut Vec<Fiel
     }
 }
 
-fn check_devices(
-    container: &Node<'_>,
-    volumes: &Volumes<'_>,
-    mounts: &BTreeMap<&str, &str>,
-    errors: &mut Vec<FieldError>,
-) {
-    let (mut names, mut device_paths) = (BTreeSet::new(), BTreeSet::new());
+fn check_devices(container: &Node<'_>, volumes: &Volumes<'_>, mounts: &Map<&str, &str>, errors: &mut Vec<FieldError>) {
+    let (mut names, mut device_paths) = (Set::new(), Set::new());
     for device in container.items("volumeDevices") {
         let (name, path) = (device.text("name"), device.text("devicePath"));
         let (name_at, path_at) = (device.at("name"), device.at("devicePath"));

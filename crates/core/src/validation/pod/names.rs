@@ -1,6 +1,6 @@
 //! Names of containers.
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use super::node::{Node, push_wrong};
 use crate::field::FieldError;
@@ -16,7 +16,7 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
 
 /// The names that the containers of a Pod have, whatever their kind.
 #[derive(Default)]
-pub(super) struct Names<'a>(BTreeSet<&'a str>);
+pub(super) struct Names<'a>(Set<&'a str>);
 
 impl<'a> Names<'a> {
     /// Adds the name of `container`, which must be new. An empty name is reported by [`check`] alone.

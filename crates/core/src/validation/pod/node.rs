@@ -128,7 +128,7 @@ pub(super) fn push_wrong(path: &FieldPath, value: &str, wrong: Option<String>, e
     errors.extend(wrong.map(|detail| FieldError::invalid(path, value, detail)));
 }
 
-/// Lower case, character by character and never longer than before: full mapping would turn some characters into two.
+/// Lower case. What is not ASCII is no part of a valid name in either case.
 pub(super) fn lower_case(text: &str) -> String {
-    text.chars().filter_map(|character| character.to_lowercase().next()).collect()
+    text.to_ascii_lowercase()
 }

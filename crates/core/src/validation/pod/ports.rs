@@ -1,6 +1,6 @@
 //! Ports of containers.
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use super::node::Node;
 use crate::field::FieldError;
@@ -11,7 +11,7 @@ const PORT_NAME_MAX: usize = 15;
 /// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
 /// may stand twice.
 pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let mut names = BTreeSet::new();
+    let mut names = Set::new();
     for port in container.items("ports") {
         let name = port.text("name");
         if !name.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
 
 /// No two ports of containers that run side by side claim the same port of the host.
 pub(super) fn check_host_ports(containers: &[Node<'_>], errors: &mut Vec<FieldError>) {
-    let mut taken = BTreeSet::new();
+    let mut taken = Set::new();
     for port in containers.iter().flat_map(|container| container.items("ports")) {
         let number = port.integer("hostPort").unwrap_or_default();
         let (protocol, address) = (port.text("protocol"), port.text("hostIP"));

@@ -1,6 +1,6 @@
 //! Resource requests, limits, claims and resize policies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set};
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
     if let Some(resources) = container.get("resources") {
         let limits = check_amounts(&resources, "limits", errors);
         let requests = check_amounts(&resources, "requests", errors);
-        for (name, request) in &requests {
+        for (name, request) in requests.iter() {
             check_request(&resources, name, request, limits.get(name), errors);
         }
         let has = |known: &dyn Fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| known(name));
@@ -30,16 +30,16 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// The amounts below `key`, by name, where they parse.
-fn check_amounts<'a>(resources: &Node<'a>, key: &str, errors: &mut Vec<FieldError>) -> BTreeMap<&'a str, Quantity> {
+fn check_amounts<'a>(resources: &Node<'a>, key: &str, errors: &mut Vec<FieldError>) -> Map<&'a str, Quantity> {
     let list = resources.at(key);
-    let given: BTreeMap<&str, &Value> = resources
+    let given: Map<&str, &Value> = resources
         .raw(key)
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
         .map(|(name, value)| (name.as_str(), value))
         .collect();
-    let mut amounts = BTreeMap::new();
+    let mut amounts = Map::new();
     for (name, value) in given {
         let path = list.key(name);
         errors.extend(wrong_name(name).map(|detail| FieldError::invalid(&path, name, detail)));
@@ -143,7 +143,7 @@ fn check_request(
 
 /// Claims refer to `resourceClaims` of the Pod, of which there are none.
 fn check_claims(resources: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut seen: Set<(&str, &str)> = Set::new();
     for claim in resources.items("claims") {
         let (name, request) = (claim.text("name"), claim.text("request"));
         if name.is_empty() {
@@ -167,7 +167,7 @@ fn check_claims(resources: &Node<'_>, errors: &mut Vec<FieldError>) {
 
 fn check_resize(container: &Node<'_>, errors: &mut Vec<FieldError>) {
     let list = container.at("resizePolicy");
-    let mut seen = BTreeSet::new();
+    let mut seen = Set::new();
     for policy in container.items("resizePolicy") {
         let name = policy.text("resourceName");
         if !seen.insert(name) {

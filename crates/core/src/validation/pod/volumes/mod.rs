@@ -8,7 +8,7 @@ mod network;
 mod projected;
 mod selector;
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ordered::{Map, Set};
 
 use super::images::PULL_POLICIES;
 use super::node::{Node, lower_case, push_wrong};
@@ -26,7 +26,7 @@ const HOST_PATH_TYPES: [&str; 8] =
 
 /// The volumes without an error of their own, by name.
 #[derive(Default)]
-pub(super) struct Volumes<'a>(BTreeMap<&'a str, Node<'a>>);
+pub(super) struct Volumes<'a>(Map<&'a str, Node<'a>>);
 
 impl<'a> Volumes<'a> {
     /// The volume called `name`.
@@ -89,7 +89,7 @@ static SOURCES: [Source; 30] = [
 /// Checks all volumes; answers those that containers can use.
 pub(super) fn check<'a>(volumes: impl Iterator<Item = Node<'a>>, errors: &mut Vec<FieldError>) -> Volumes<'a> {
     let volumes: Vec<Node<'a>> = volumes.collect();
-    let made: BTreeSet<String> =
+    let made: Set<String> =
         volumes.iter().filter(|volume| volume.has("ephemeral")).map(|volume| claim_name(volume)).collect();
     let mut usable = Volumes::default();
     for volume in volumes {
@@ -216,7 +216,7 @@ fn check_mode(source: &Node<'_>, key: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A path that must be the only one of its kind.
-fn check_new<'a>(path: &'a str, taken: &mut BTreeSet<&'a str>, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn check_new<'a>(path: &'a str, taken: &mut Set<&'a str>, at: &FieldPath, errors: &mut Vec<FieldError>) {
     if !taken.insert(path) {
         errors.push(FieldError::invalid(at, path, "two files must not have the same path"));
     }

@@ -1,6 +1,6 @@
 //! Projected volumes: several sources in one directory.
 
-use std::collections::BTreeSet;
+use crate::ordered::Set;
 
 use super::super::node::{Node, push_wrong};
 use super::super::paths::check_not_reserved;
@@ -16,19 +16,14 @@ const KINDS: [&str; 5] = ["secret", "configMap", "downwardAPI", "serviceAccountT
 /// `projected`.
 pub(super) fn check(volume: &Node<'_>, errors: &mut Vec<FieldError>) {
     check_mode(volume, "defaultMode", errors);
-    let mut taken = BTreeSet::new();
+    let mut taken = Set::new();
     for source in volume.items("sources") {
         check_source(&source, &volume.path, &mut taken, errors);
     }
 }
 
 /// One source. Kubernetes reports paths that are taken, and the path of a token, at the volume.
-fn check_source<'a>(
-    source: &Node<'a>,
-    volume: &FieldPath,
-    taken: &mut BTreeSet<&'a str>,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_source<'a>(source: &Node<'a>, volume: &FieldPath, taken: &mut Set<&'a str>, errors: &mut Vec<FieldError>) {
     for object in ["secret", "configMap"].iter().filter_map(|kind| source.get(kind)) {
         object.require("name", errors);
         for item in object.items("items") {
