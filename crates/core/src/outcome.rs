@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
+use crate::admission::audit;
 use crate::field::FieldPath;
 
 /// The HTTP code of a refusal.
@@ -150,7 +151,11 @@ pub struct Outcome {
 
 impl From<Verdict> for Outcome {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, warnings: Vec::new(), audit: Map::new() }
+        let audit = match &verdict {
+            Verdict::Refused(refusal) => audit::refused(refusal),
+            Verdict::Unchanged | Verdict::Mutated(_) => Map::new(),
+        };
+        Self { verdict, warnings: Vec::new(), audit }
     }
 }
 

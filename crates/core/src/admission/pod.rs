@@ -49,7 +49,7 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
         Ok(None) => Verdict::Unchanged.into(),
         Ok(Some(injected)) => outcome(request.object, injected),
         Err(reasons) => match Refusal::of(reasons) {
-            Some(refusal) => Outcome { audit: audit::refused(&refusal), ..Outcome::from(refusal) },
+            Some(refusal) => refusal.into(),
             None => Verdict::Unchanged.into(),
         },
     }
