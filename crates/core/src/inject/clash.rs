@@ -21,12 +21,14 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
     for set in sets {
         for (list, index, sidecar) in sidecars(set) {
             for name in container::names_in_pod(sidecar, list) {
-                let claim = Claim { set: set.name(), list, index };
+                let claim = Claim { set: set.name(), list, index, base: pod::name(sidecar) };
                 match owners.get(&name) {
                     Some(owner) if owner.set != claim.set => {
                         reasons.push(claim.against_set(&name, owner));
                         reasons.push(owner.against_set(&name, &claim));
                     }
+                    // One name twice in one list: validation refuses it; a stored set is injected as it stands.
+                    Some(owner) if (owner.list, owner.base) == (list, claim.base) => {}
                     Some(_) => reasons.push(claim.against_itself(&name)),
                     None => {
                         if let Some(other) = taken(pod, set, (list, sidecar), &name, records) {
@@ -84,6 +86,8 @@ struct Claim<'a> {
     set: &'a str,
     list: List,
     index: usize,
+    /// The name in the `SidecarSet`.
+    base: &'a str,
 }
 
 impl Claim<'_> {

@@ -17,12 +17,27 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     }
     let Some(existing) = json::list_mut(spec, list.key()) else { return };
     let (mut before, mut after) = (Vec::new(), Vec::new());
+    // A stored set may have one name twice: each of its containers gets a place of its own.
+    let mut taken = Set::new();
     for sidecar in sidecars {
         let Sidecar { container, before: goes_before, .. } = sidecar;
-        // The last of a name, as the reference: where names are unique there is but one.
-        match existing.iter_mut().rfind(|existing| pod::name(existing) == pod::name(&container)) {
-            Some(existing) if readmission::covers(existing, &container) => {}
-            Some(existing) => *existing = readmission::replacement(existing, container),
+        let mut same = (0..existing.len()).filter(|index| {
+            !taken.contains(index)
+                && existing.get(*index).is_some_and(|there| pod::name(there) == pod::name(&container))
+        });
+        let first = same.next();
+        let ours = first
+            .into_iter()
+            .chain(same)
+            .find(|index| existing.get(*index).is_some_and(|there| readmission::covers(there, &container)));
+        let place = ours.or(first).and_then(|index| Some((index, existing.get_mut(index)?)));
+        match place {
+            Some((index, there)) => {
+                taken.insert(index);
+                if ours.is_none() {
+                    *there = readmission::replacement(there, container);
+                }
+            }
             None if goes_before => before.push(container),
             None => after.push(container),
         }
