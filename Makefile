@@ -7,8 +7,10 @@ CARGO ?= cargo
 KWCTL ?= kwctl
 TARGET := wasm32-wasip1
 MODULE := target/$(TARGET)/release/pillion_policy.wasm
-# The most that the module may weigh, in bytes.
-LIMIT := 400000
+# What the module should weigh at most, in bytes, and what it may weigh until it does (docs/design.md): the second
+# number only ever goes down.
+GOAL := 400000
+LIMIT := 630000
 SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) Cargo.toml Cargo.lock
 
 .PHONY: fmt lint test e2e-tests run bench size deny clean
@@ -19,7 +21,7 @@ policy.wasm: $(SOURCES)
 	@$(MAKE) --no-print-directory size
 
 size:
-	@bytes=$$(wc -c < policy.wasm); echo "policy.wasm: $$bytes bytes of $(LIMIT)"; test "$$bytes" -le $(LIMIT) || { echo "policy.wasm is too large" >&2; exit 1; }
+	@bytes=$$(wc -c < policy.wasm); echo "policy.wasm: $$bytes bytes (goal $(GOAL), at most $(LIMIT))"; test "$$bytes" -le $(LIMIT) || { echo "policy.wasm is too large" >&2; exit 1; }
 
 annotated-policy.wasm: policy.wasm metadata.yml README.md
 	@command -v $(KWCTL) >/dev/null || { echo "annotated-policy.wasm needs kwctl (set KWCTL to where it is)" >&2; exit 1; }

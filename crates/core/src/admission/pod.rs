@@ -65,12 +65,19 @@ fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Inje
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
-    let sets = select::select(&compiled, query, sources)?;
+    let (sets, mut reasons) = select::select(&compiled, query, sources);
     if sets.is_empty() {
-        return Ok(None);
+        return if reasons.is_empty() { Ok(None) } else { Err(reasons) };
     }
     let how = inject::Context { now: context.now, sort_by_name: context.gates.sort_sidecar_containers_by_name };
-    inject::inject(pod, &sets, how).map(Some)
+    match inject::inject(pod, &sets, how) {
+        Ok(injected) if reasons.is_empty() => Ok(Some(injected)),
+        Ok(_) => Err(reasons),
+        Err(more) => {
+            reasons.extend(more);
+            Err(reasons)
+        }
+    }
 }
 
 fn outcome(before: &Value, injected: Injected) -> Outcome {
@@ -86,5 +93,81 @@ fn undecodable(error: FieldError) -> Reason {
         problem: error.detail,
         remedy: String::new(),
         code: Code::Undecodable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::lookup::{Answer, Failure, ObjectRef};
+
+    struct Unreachable;
+
+    impl Lookup for Unreachable {
+        fn get(&self, _: &ObjectRef) -> Answer {
+            Answer::Failed(Failure::Timeout)
+        }
+    }
+
+    /// What admission answers to a Pod with an `app` container and an annotation `k`, where the cluster is silent.
+    fn refused(sets: &[Value]) -> Refusal {
+        let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::from_decoded).collect();
+        let pod = json!({
+            "metadata": {"name": "p", "labels": {"app": "x"}, "annotations": {"k": "no document"}},
+            "spec": {"containers": [{"name": "app"}]}
+        });
+        let context = Context {
+            sidecar_sets: &sets,
+            revisions: &[],
+            gates: Gates::default(),
+            system_namespace: "kruise-system",
+            lookup: &Unreachable,
+            now: Timestamp(0),
+        };
+        let outcome = admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context);
+        let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };
+        refusal
+    }
+
+    fn set(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
+        let mut set = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"app": "x"}},
+                "containers": [{"name": name, "image": "i:1"}]
+            }
+        });
+        edit(&mut set);
+        set
+    }
+
+    #[test]
+    fn refusals_name_every_set_whatever_step_it_fails_at() {
+        let namespace = set("a", |set| set["spec"]["namespaceSelector"] = json!({"matchLabels": {"x": "y"}}));
+        let revision = set("b", |set| {
+            set["spec"]["injectionStrategy"] = json!({"revision": {"customVersion": "v"}});
+        });
+        let merge = set("c", |set| {
+            let patch = json!([{"patchPolicy": "MergePatchJson", "annotations": {"k": "{}"}}]);
+            set["spec"]["patchPodMetadata"] = patch;
+        });
+        let name = set("d", |set| set["spec"]["containers"][0]["name"] = json!("app"));
+        let refusal = refused(&[name, merge, revision, namespace]);
+        let sets: Vec<_> = refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
+        assert_eq!(sets, ["a", "b", "c", "d"]);
+        assert_eq!(refusal.code(), Code::Forbidden);
+    }
+
+    #[test]
+    fn a_base_is_not_blamed_while_its_canary_is_in_doubt() {
+        let canary = set("a", |set| {
+            set["metadata"]["annotations"] =
+                json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "b"});
+            set["spec"]["namespaceSelector"] = json!({"matchLabels": {"x": "y"}});
+        });
+        let base = set("b", |set| set["spec"]["containers"][0]["name"] = json!("app"));
+        assert_eq!(refused(&[canary, base]).code(), Code::Unavailable);
     }
 }

@@ -14,7 +14,7 @@ use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
 
-/// Every name that two `SidecarSet`s, or a `SidecarSet` and the Pod, both want.
+/// Every name that two sidecars, or a sidecar and the Pod, both want.
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut owners: Map<String, Claim<'_>> = Map::new();
@@ -27,7 +27,7 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
                         reasons.push(claim.against_set(&name, owner));
                         reasons.push(owner.against_set(&name, &claim));
                     }
-                    Some(_) => {}
+                    Some(_) => reasons.push(claim.against_itself(&name)),
                     None => {
                         if let Some(other) = taken(pod, set, (list, sidecar), &name, records) {
                             reasons.push(claim.against_pod(&name, other));
@@ -105,6 +105,13 @@ impl Claim<'_> {
         self.reason(
             format!("sidecar \"{name}\" has the name of {of_pod} of the Pod"),
             format!("rename the Pod's \"{name}\" or the sidecar"),
+        )
+    }
+
+    fn against_itself(&self, name: &str) -> Reason {
+        self.reason(
+            format!("the SidecarSet makes two containers \"{name}\""),
+            "rename one of them; HotUpgrade makes \"<name>-1\" and \"<name>-2\"".to_owned(),
         )
     }
 

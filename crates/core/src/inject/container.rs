@@ -4,10 +4,10 @@ use crate::ordered::Set;
 
 use serde_json::Value;
 
-use super::sources::{self, Missing};
+use super::sources::{self, Missing, Own};
 use crate::json;
 use crate::names;
-use crate::pod::{self, Pod};
+use crate::pod;
 use crate::sidecar_set;
 
 /// Fields of a sidecar that are no fields of a container (section 1.3).
@@ -44,8 +44,6 @@ impl List {
 pub struct Sidecar {
     /// The `SidecarSet`'s name.
     pub set: String,
-    /// The name in the `SidecarSet`; that of the container differs for hot-upgrade halves.
-    pub base: String,
     /// The container.
     pub container: Value,
     /// Whether it goes before the Pod's own containers.
@@ -77,27 +75,27 @@ pub fn build(
     sidecar: &Value,
     list: List,
     resources: Option<Value>,
-    pod: Pod<'_>,
+    own: &Own<'_>,
     missing: &mut Vec<Missing>,
 ) -> Vec<Sidecar> {
     let mut container = match sidecar {
         Value::Object(fields) => {
-            fields.iter().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str())).map(own).collect()
+            fields.iter().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str())).map(cloned).collect()
         }
         _ => json::Object::new(),
     };
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
-    let (mounts, expanded) = sources::shared_mounts(sidecar, pod);
-    let transferred = sources::transferred(sidecar, pod, missing);
+    let (mounts, expanded) = sources::shared_mounts(sidecar, own);
+    let transferred = sources::transferred(sidecar, own, missing);
     let env = merged_env(json::items(sidecar, &["env"]), transferred.into_iter().chain(expanded));
     container.insert("env".to_owned(), Value::Array(env));
-    share(&mut container, sidecar, &mounts, &sources::shared_devices(sidecar, pod));
+    share(&mut container, sidecar, &mounts, &sources::shared_devices(sidecar, own));
 
-    let base = pod::name(sidecar).to_owned();
+    let base = pod::name(sidecar);
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
-    let sidecar_of = |container| Sidecar { set: set.to_owned(), base: base.clone(), container, before };
+    let sidecar_of = |container| Sidecar { set: set.to_owned(), container, before };
     if is_pair(sidecar, list) {
         let empty = json::text(sidecar, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
         let working = half(&container, &format!("{base}-1"), None);
@@ -108,7 +106,7 @@ pub fn build(
     }
 }
 
-fn own((key, value): (&String, &Value)) -> (String, Value) {
+fn cloned((key, value): (&String, &Value)) -> (String, Value) {
     (key.clone(), value.clone())
 }
 

@@ -43,6 +43,8 @@ fn merge_objects(document: &mut Object, patch: Object) {
             (Some(Value::Object(current)), Value::Object(patch)) => merge_objects(current, patch),
             // As the reference: a list or a scalar that takes an object's place keeps the nulls in it.
             (Some(current @ Value::Object(_)), value @ Value::Array(_)) => *current = value,
+            // Unlike the reference, the same list keeps them once more: the Pod is being admitted again.
+            (Some(current @ Value::Array(_)), value) if *current == value => {}
             (_, value) => {
                 document.insert(key, without_nulls(value));
             }
@@ -79,6 +81,11 @@ mod tests {
     #[case::nulls_of_added_lists_go(r#"{"a":1}"#, r#"{"a":[{"b":null},null]}"#, Ok(r#"{"a":[{},null]}"#))]
     #[case::nulls_of_a_list_that_replaces_an_object_stay(
         r#"{"a":{}}"#,
+        r#"{"a":[{"b":null}]}"#,
+        Ok(r#"{"a":[{"b":null}]}"#)
+    )]
+    #[case::nulls_of_a_list_that_is_there_stay(
+        r#"{"a":[{"b":null}]}"#,
         r#"{"a":[{"b":null}]}"#,
         Ok(r#"{"a":[{"b":null}]}"#)
     )]

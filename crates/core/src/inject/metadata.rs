@@ -56,11 +56,9 @@ impl Write<'_> {
     }
 }
 
-/// The annotations of a Pod after the patches of `sets`, in their order; `None` where nothing changes.
-///
-/// # Errors
-/// Every merge that is impossible, by `SidecarSet` and annotation.
-pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> Result<Option<Object>, Vec<Reason>> {
+/// The annotations of a Pod after the patches of `sets`, in their order, `None` where nothing changes; and every merge
+/// that is impossible, by `SidecarSet` and annotation.
+pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Object>, Vec<Reason>) {
     let mut writes: Map<&str, Vec<Write<'_>>> = Map::new();
     for set in sets {
         collect(set, &mut writes);
@@ -78,7 +76,7 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> Result<Option
             Err((write, error)) => reasons.push(write.reason(key, error)),
         }
     }
-    if reasons.is_empty() { Ok(patched) } else { Err(reasons) }
+    (patched, reasons)
 }
 
 fn collect<'a>(set: &'a SidecarSet, writes: &mut Map<&'a str, Vec<Write<'a>>>) {
@@ -99,13 +97,14 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut Map<&'a str, Vec<Write<'a>>>) {
 /// What the writes make of `current`.
 ///
 /// A first merge stores the `SidecarSet`'s text as it stands (M-10), so merging once more would change it again, or
-/// fail. A value that equals what the writes make of an absent annotation has been through them and stays.
+/// fail. A value that equals what the writes make of an absent or an empty annotation has been through them and stays.
 fn fold<'a>(writes: &[Write<'a>], current: Option<&str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
     let apply = |start: Option<String>| {
         writes.iter().try_fold(start, |value, write| write.apply(value).map_err(|error| (*write, error)))
     };
     let merges = writes.iter().any(|write| write.policy == Policy::MergePatchJson);
-    if merges && current.is_some() && apply(None).is_ok_and(|fresh| fresh.as_deref() == current) {
+    let is_fresh = |start| apply(start).is_ok_and(|fresh| fresh.as_deref() == current);
+    if merges && current.is_some() && (is_fresh(None) || is_fresh(Some(String::new()))) {
         return Ok(current.map(str::to_owned));
     }
     apply(current.map(str::to_owned))

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
-use self::sources::Missing;
+use self::sources::{Missing, Own};
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
@@ -70,14 +70,14 @@ struct Plan<'a> {
 /// computed.
 pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (M-12).
-    let patched = metadata::patch(pod.annotations(), sets)?.map(|annotations| {
+    let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
+    let patched = patched.map(|annotations| {
         let mut object = pod.as_value().clone();
         set_annotations(&mut object, annotations);
         object
     });
     let source = patched.as_ref().and_then(|object| Pod::decode(object).ok()).unwrap_or(pod);
 
-    let mut reasons = Vec::new();
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
     let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
     let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
@@ -106,6 +106,7 @@ fn plan<'a>(
     let mut plan = Plan { working: records::working_hot_upgrade(pod.annotations()), ..Plan::default() };
     let mut reasons = Vec::new();
     let targets = resources::Targets::of(pod, sets, records);
+    let own = Own::of(pod, sets);
     for set in sets {
         let mut listed = Set::new();
         let mut sidecars = 0_usize;
@@ -121,7 +122,7 @@ fn plan<'a>(
                 listed.insert(pod::name(sidecar).to_owned());
             }
             sidecars += 1;
-            plan.add(set, (list, sidecar), resources, pod);
+            plan.add(set, (list, sidecar), resources, &own);
         }
         plan.secrets.extend(json::items(set.as_value(), &["spec", "imagePullSecrets"]));
         if sidecars > 0 {
@@ -136,9 +137,15 @@ fn plan<'a>(
 }
 
 impl<'a> Plan<'a> {
-    fn add(&mut self, set: &'a SidecarSet, (list, sidecar): (List, &'a Value), resources: Option<Value>, pod: Pod<'_>) {
+    fn add(
+        &mut self,
+        set: &'a SidecarSet,
+        (list, sidecar): (List, &'a Value),
+        resources: Option<Value>,
+        own: &Own<'_>,
+    ) {
         let mut missing = Vec::new();
-        let built = container::build(set.name(), sidecar, list, resources, pod, &mut missing);
+        let built = container::build(set.name(), sidecar, list, resources, own, &mut missing);
         let base = pod::name(sidecar);
         self.missing.extend(missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
         self.volumes.extend(used_volumes(set, sidecar).map(|volume| (set.name(), volume.clone())));
@@ -194,7 +201,6 @@ fn apply(
     }
     let mut warnings = warnings::missing(&plan.missing);
     warnings.extend(warnings::job(source, &plan.containers));
-    warnings.extend(warnings::unknown_volumes(source, sets));
 
     let before = (records.clone(), without_image.clone());
     for record in plan.records {
@@ -225,6 +231,7 @@ fn apply(
         warnings.extend(warnings::shadowed(&shadowed));
         place::pull_secrets(spec, &plan.secrets);
     }
+    warnings.extend(warnings::unknown_volumes(json::items(&object, &["spec", "volumes"]), sets));
     Injected { pod: object, sidecars, warnings }
 }
 
@@ -236,5 +243,7 @@ fn set_annotations(pod: &mut Value, annotations: Object) {
     }
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
         // The last of a name, as the reference: where names are unique there is but one.
         match existing.iter_mut().rfind(|existing| pod::name(existing) == pod::name(&container)) {
             Some(existing) if readmission::covers(existing, &container) => {}
-            Some(existing) => *existing = container,
+            Some(existing) => *existing = readmission::replacement(existing, container),
             None if goes_before => before.push(container),
             None => after.push(container),
         }

@@ -8,67 +8,123 @@ use serde_json::Value;
 
 use crate::json::{self, MAX_DEPTH, Object};
 use crate::quantity::Quantity;
-use crate::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME};
+use crate::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME, VOLUME_MOUNT};
 
 /// Where the API server mounts the token of the Pod's ServiceAccount.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Fields that decide what runs in a container. Nothing defaults them, so one that we do not write must not be there:
 /// otherwise a manifest with our annotations and a `command` of its own would switch a security sidecar off.
-const DECISIVE: [&str; 10] = [
+const DECISIVE: [&str; 11] = [
     "args",
     "command",
     "env",
     "envFrom",
     "lifecycle",
     "livenessProbe",
+    "readinessProbe",
     "restartPolicy",
     "startupProbe",
     "volumeDevices",
     "workingDir",
 ];
 
+/// What an object of the Pod may say beside what we would write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// Whatever others added.
+    Anything,
+    /// Only what the API server fills in. More would make it another probe, handler, mount or variable.
+    Defaults,
+}
+
 /// Whether `existing`, a container of the Pod, is what we would write: every field of `wanted` is there with that
 /// value. Fields that others have added or defaulted are no difference, resources and mounts of a ServiceAccount
 /// token among them; quantities compare by value.
 pub fn covers(existing: &Value, wanted: &Value) -> bool {
     let (Some(existing), Some(wanted)) = (existing.as_object(), wanted.as_object()) else { return false };
-    let absent = |key: &str| match existing.get(key) {
-        None => true,
-        Some(value) => is_zero(value),
-    };
+    let absent = |key: &str| existing.get(key).is_none_or(is_zero);
     DECISIVE.iter().all(|key| wanted.contains_key(*key) || absent(key))
-        && object(existing, wanted, &SIDECAR_CONTAINER, MAX_DEPTH)
+        && mounts(existing, wanted)
+        && wanted.iter().all(|(key, wanted)| match SIDECAR_CONTAINER.field(key) {
+            None => existing.get(key) == Some(wanted),
+            Some(known) => match known.name {
+                "volumeMounts" => true,
+                "resources" | "securityContext" => field(existing.get(key), wanted, known, Beside::Anything, MAX_DEPTH),
+                _ => field(existing.get(key), wanted, known, Beside::Defaults, MAX_DEPTH),
+            },
+        })
+}
+
+/// What takes the place of `existing`: `wanted`, with the token mount that the API server gave to `existing`. Its
+/// ServiceAccount admission does not run once more after the last webhook, so that mount would be lost.
+pub fn replacement(existing: &Value, mut wanted: Value) -> Value {
+    let added = |mount: &&Value| {
+        let keys = ["name", "mountPath", "readOnly"];
+        json::text(mount, &["mountPath"]) == TOKEN_PATH
+            && json::flag(mount, &["readOnly"])
+            && mount.as_object().is_some_and(|mount| mount.keys().all(|key| keys.contains(&key.as_str())))
+    };
+    if let Some(mount) = json::items(existing, &["volumeMounts"]).iter().find(added)
+        && !json::items(&wanted, &["volumeMounts"]).iter().any(is_token_mount)
+        && let Some(mounts) = wanted.as_object_mut().and_then(|wanted| json::list_mut(wanted, "volumeMounts"))
+    {
+        mounts.push(mount.clone());
+    }
+    wanted
 }
 
 /// Whether `existing`, a volume of the Pod, is the volume that we would write.
 pub fn covers_volume(existing: &Value, wanted: &Value) -> bool {
     match (existing.as_object(), wanted.as_object()) {
-        (Some(existing), Some(wanted)) => object(existing, wanted, &VOLUME, MAX_DEPTH),
+        (Some(existing), Some(wanted)) => object(existing, wanted, &VOLUME, Beside::Anything, MAX_DEPTH),
         _ => false,
     }
 }
 
-fn object(existing: &Object, wanted: &Object, schema: &Schema, depth: usize) -> bool {
+/// Whether the mounts are ours: the same in the same order. Mounts of a token are compared on their own, wherever
+/// they stand, and only where we would write one: the API server adds them to containers that a webhook has added.
+fn mounts(existing: &Object, wanted: &Object) -> bool {
+    let of = |container: &Object| -> (Vec<Value>, Vec<Value>) {
+        let mounts = container.get("volumeMounts").and_then(Value::as_array).cloned().unwrap_or_default();
+        mounts.into_iter().partition(is_token_mount)
+    };
+    let ((existing_tokens, existing), (wanted_tokens, wanted)) = (of(existing), of(wanted));
+    let same =
+        |existing: &[Value], wanted: &[Value]| list(existing, wanted, &VOLUME_MOUNT, Beside::Defaults, MAX_DEPTH);
+    same(&existing, &wanted) && (wanted_tokens.is_empty() || same(&existing_tokens, &wanted_tokens))
+}
+
+fn is_token_mount(mount: &Value) -> bool {
+    json::text(mount, &["mountPath"]).trim_end_matches('/') == TOKEN_PATH
+}
+
+fn object(existing: &Object, wanted: &Object, schema: &Schema, beside: Beside, depth: usize) -> bool {
+    let more =
+        |(key, value): (&String, &Value)| !wanted.contains_key(key) && !is_zero(value) && !is_default(key, value);
     depth > 0
+        && (beside == Beside::Anything || !existing.iter().any(more))
         && wanted.iter().all(|(key, wanted)| match schema.field(key) {
             None => existing.get(key) == Some(wanted),
-            Some(known) => field(existing.get(key), wanted, known, depth),
+            Some(known) => field(existing.get(key), wanted, known, beside, depth),
         })
 }
 
-fn field(existing: Option<&Value>, wanted: &Value, field: &Field, depth: usize) -> bool {
+fn field(existing: Option<&Value>, wanted: &Value, field: &Field, beside: Beside, depth: usize) -> bool {
     let Some(existing) = existing.filter(|value| !value.is_null()) else {
         // The API server drops zero values of these; of a pointer it does not.
         return wanted.is_null() || (field.omit != Omit::Absent && is_zero(wanted));
     };
     match field.kind {
         Kind::Object(schema) => match (existing.as_object(), wanted.as_object()) {
-            (Some(existing), Some(wanted)) => object(existing, wanted, schema, depth - 1),
+            (Some(existing), Some(wanted)) => object(existing, wanted, schema, beside, depth - 1),
             _ => false,
         },
         Kind::Objects(schema) => match (existing.as_array(), wanted.as_array()) {
-            (Some(existing), Some(wanted)) => list(field.name, existing, wanted, schema, depth - 1),
+            (Some(existing), Some(wanted)) if field.name == "resizePolicy" => {
+                resize_policies(existing, wanted, schema, depth - 1)
+            }
+            (Some(existing), Some(wanted)) => list(existing, wanted, schema, beside, depth - 1),
             _ => false,
         },
         Kind::Quantity => same_quantity(existing, wanted),
@@ -79,26 +135,36 @@ fn field(existing: Option<&Value>, wanted: &Value, field: &Field, depth: usize) 
     }
 }
 
-/// Lists are ours as a whole: the same items in the same order. Only mounts at the path of the token may come and go:
-/// the API server adds them to containers that a webhook has added.
-fn list(name: &str, existing: &[Value], wanted: &[Value], schema: &Schema, depth: usize) -> bool {
-    let counts =
-        |item: &&Value| name != "volumeMounts" || json::text(item, &["mountPath"]).trim_end_matches('/') != TOKEN_PATH;
-    // A `subPath` or a `valueFrom` beside what we write would make another mount or variable of it.
-    let exact = matches!(name, "env" | "volumeMounts" | "volumeDevices");
-    let mut existing = existing.iter().filter(counts);
-    let mut wanted = wanted.iter().filter(counts);
-    loop {
-        match (existing.next(), wanted.next()) {
-            (None, None) => return true,
-            (Some(Value::Object(existing)), Some(Value::Object(wanted))) => {
-                let nothing_more = || existing.iter().all(|(key, value)| wanted.contains_key(key) || is_zero(value));
-                if !object(existing, wanted, schema, depth) || (exact && !nothing_more()) {
-                    return false;
-                }
-            }
-            _ => return false,
-        }
+/// Lists are ours as a whole: the same items in the same order.
+fn list(existing: &[Value], wanted: &[Value], schema: &Schema, beside: Beside, depth: usize) -> bool {
+    existing.len() == wanted.len()
+        && existing.iter().zip(wanted).all(|pair| match pair {
+            (Value::Object(existing), Value::Object(wanted)) => object(existing, wanted, schema, beside, depth),
+            _ => false,
+        })
+}
+
+/// The API server appends a policy for each resource that has none.
+fn resize_policies(existing: &[Value], wanted: &[Value], schema: &Schema, depth: usize) -> bool {
+    let Some((ours, added)) = existing.split_at_checked(wanted.len()) else { return false };
+    list(ours, wanted, schema, Beside::Defaults, depth)
+        && added.iter().all(|policy| json::text(policy, &["restartPolicy"]) == "NotRequired")
+}
+
+/// Whether the API server writes this where nothing is said.
+fn is_default(key: &str, value: &Value) -> bool {
+    match key {
+        "apiVersion" => value == "v1",
+        "divisor" => value == "0",
+        "protocol" => value == "TCP",
+        "path" => value == "/",
+        "scheme" => value == "HTTP",
+        "timeoutSeconds" | "successThreshold" => value.as_i64() == Some(1),
+        "periodSeconds" => value.as_i64() == Some(10),
+        "failureThreshold" => value.as_i64() == Some(3),
+        // The container's port, in a Pod on the host's network.
+        "hostPort" => true,
+        _ => false,
     }
 }
 
@@ -118,7 +184,7 @@ fn same_quantity(existing: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether Go's JSON leaves the value out: null, `""`, `0`, `false`, an empty list, an object of such values.
+/// Whether Go's JSON leaves the value out: null, `""`, `0`, `false`, an empty list or map.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -145,6 +211,10 @@ mod tests {
             "securityContext": {"runAsUser": 0, "capabilities": {}},
             "ports": [{"containerPort": 80}],
             "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "envFrom": [{"secretRef": {"name": "s"}}],
+            "lifecycle": {"preStop": {"httpGet": {"port": 80}}},
+            "startupProbe": {"tcpSocket": {"port": 80}, "successThreshold": 1},
+            "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}],
             "future": {"a": [1]}
         })
     }
@@ -167,6 +237,15 @@ mod tests {
         "limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "500m"}
     })))]
     #[case::port_protocol_defaulted(after(|c| c["ports"][0]["protocol"] = json!("TCP")))]
+    #[case::probe_defaulted(after(|c| c["startupProbe"] = json!({
+        "tcpSocket": {"port": 80}, "successThreshold": 1, "timeoutSeconds": 1, "periodSeconds": 10, "failureThreshold": 3
+    })))]
+    #[case::hook_defaulted(after(|c| c["lifecycle"]["preStop"]["httpGet"] = json!({
+        "path": "/", "port": 80, "scheme": "HTTP"
+    })))]
+    #[case::resize_policy_defaulted(after(|c| c["resizePolicy"].as_array_mut().unwrap().push(
+        json!({"resourceName": "memory", "restartPolicy": "NotRequired"})
+    )))]
     #[case::unknown_field_added(after(|c| c["newer"] = json!(1)))]
     #[case::termination_message_path_defaulted(after(|c| c["terminationMessagePath"] = json!("/dev/x")))]
     #[case::security_context_extended(after(|c| c["securityContext"]["runAsNonRoot"] = json!(true)))]
@@ -199,8 +278,55 @@ mod tests {
     )))]
     #[case::mount_removed(after(|c| c["volumeMounts"] = json!([])))]
     #[case::unknown_field_dropped(after(|c| { c.as_object_mut().unwrap().remove("future"); }))]
+    #[case::readiness_probe_added(after(|c| c["readinessProbe"] = json!({"exec": {"command": ["kill", "1"]}})))]
+    #[case::hook_added_beside_ours(after(|c| c["lifecycle"]["postStart"] = json!({"exec": {"command": ["kill", "1"]}})))]
+    #[case::probe_made_impatient(after(|c| c["startupProbe"]["failureThreshold"] = json!(1)))]
+    #[case::prefix_added(after(|c| c["envFrom"][0]["prefix"] = json!("X_")))]
+    #[case::resize_policy_added(after(|c| c["resizePolicy"].as_array_mut().unwrap().push(
+        json!({"resourceName": "memory", "restartPolicy": "RestartContainer"})
+    )))]
     #[case::no_object(json!("log"))]
     fn is_replaced_where_it_differs(#[case] existing: Value) {
         assert!(!covers(&existing, &wanted()), "{existing}");
+    }
+
+    /// The container that we would write, with no mounts or with a token of its own.
+    fn without_mounts() -> Value {
+        after(|container| drop(container.as_object_mut().unwrap().remove("volumeMounts")))
+    }
+
+    fn with_token(name: &str) -> Value {
+        after(|container| {
+            container["volumeMounts"].as_array_mut().unwrap().insert(0, json!({"name": name, "mountPath": TOKEN_PATH}));
+        })
+    }
+
+    #[test]
+    fn a_mount_is_a_difference_where_we_write_none() {
+        assert!(!covers(&wanted(), &without_mounts()));
+        assert!(covers(&without_mounts(), &without_mounts()));
+    }
+
+    #[test]
+    fn a_token_that_we_write_must_be_that_token_wherever_it_stands() {
+        let mut moved = with_token("ours");
+        moved["volumeMounts"].as_array_mut().unwrap().reverse();
+        assert!(covers(&moved, &with_token("ours")));
+        assert!(!covers(&with_token("theirs"), &with_token("ours")));
+        assert!(!covers(&wanted(), &with_token("ours")));
+        let shadowed = json!({"name": "theirs", "mountPath": format!("{TOKEN_PATH}/")});
+        moved["volumeMounts"].as_array_mut().unwrap().push(shadowed);
+        assert!(!covers(&moved, &with_token("ours")));
+    }
+
+    #[rstest]
+    #[case::of_the_api_server(json!({"name": "t", "mountPath": TOKEN_PATH, "readOnly": true}), true)]
+    #[case::of_another_shape(json!({"name": "t", "mountPath": TOKEN_PATH, "readOnly": true, "subPath": "x"}), false)]
+    #[case::elsewhere(json!({"name": "t", "mountPath": "/t", "readOnly": true}), false)]
+    fn a_replaced_container_keeps_the_token_mount(#[case] mount: Value, #[case] kept: bool) {
+        let existing = json!({"name": "log", "volumeMounts": [mount]});
+        let mounts = replacement(&existing, wanted())["volumeMounts"].as_array().unwrap().clone();
+        assert_eq!(mounts.contains(&mount), kept);
+        assert_eq!(replacement(&existing, with_token("ours")), with_token("ours"));
     }
 }

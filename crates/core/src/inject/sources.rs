@@ -1,16 +1,34 @@
 //! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
 
-use crate::ordered::Set;
+use crate::ordered::{Map, Set};
 
 use serde_json::Value;
 
+use super::container::{self, List};
 use crate::format;
 use crate::json;
 use crate::pod::{self, Pod};
+use crate::sidecar_set::SidecarSet;
 
-/// The containers that the Pod brought itself: plain containers that no `SidecarSet` injected.
-pub fn own_containers(pod: Pod<'_>) -> impl Iterator<Item = &Value> {
-    pod.containers().iter().filter(|container| !pod::is_injected(container))
+/// What sidecars may take from: the plain containers that the Pod brought itself.
+#[derive(Clone, Debug)]
+pub struct Own<'a> {
+    pod: Pod<'a>,
+    containers: Vec<&'a Value>,
+}
+
+impl<'a> Own<'a> {
+    /// Leaves out containers that say that they were injected, and those with the name of a sidecar of `sets`: they
+    /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar.
+    pub fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
+        let sidecars: Set<String> = sets
+            .iter()
+            .flat_map(SidecarSet::containers)
+            .flat_map(|sidecar| container::names_in_pod(sidecar, List::Containers))
+            .collect();
+        let own = |container: &&Value| !pod::is_injected(container) && !sidecars.contains(pod::name(container));
+        Self { pod, containers: pod.containers().iter().filter(own).collect() }
+    }
 }
 
 /// Whether a sharing policy of a sidecar is on.
@@ -19,39 +37,44 @@ fn shares(sidecar: &Value, policy: &str) -> bool {
 }
 
 /// The volume mounts that a sidecar shares, and the environment variables that their `subPathExpr`s need (M-15).
-pub fn shared_mounts<'a>(sidecar: &Value, pod: Pod<'a>) -> (Vec<&'a Value>, Vec<&'a Value>) {
+pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec<&'a Value>) {
     let (mut mounts, mut variables) = (Vec::new(), Vec::new());
     if !shares(sidecar, "shareVolumePolicy") {
         return (mounts, variables);
     }
-    for container in own_containers(pod) {
-        let env = json::items(container, &["env"]);
-        for mount in json::items(container, &["volumeMounts"]) {
-            mounts.push(mount);
-            let expansions = expansions(json::text(mount, &["subPathExpr"]));
-            variables.extend(expansions.filter_map(|wanted| env.iter().find(|variable| pod::name(variable) == wanted)));
+    for container in &own.containers {
+        let shared = json::items(container, &["volumeMounts"]);
+        mounts.extend(shared);
+        let mut expansions = shared.iter().flat_map(|mount| expansions(json::text(mount, &["subPathExpr"]))).peekable();
+        if expansions.peek().is_none() {
+            continue;
         }
+        // The first of a name wins.
+        let env = json::items(container, &["env"]).iter().rev();
+        let env: Map<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
+        variables.extend(expansions.filter_map(|wanted| env.get(wanted).copied()));
     }
     (mounts, variables)
 }
 
 /// The volume devices that a sidecar shares (M-19).
-pub fn shared_devices<'a>(sidecar: &Value, pod: Pod<'a>) -> Vec<&'a Value> {
+pub fn shared_devices<'a>(sidecar: &Value, own: &Own<'a>) -> Vec<&'a Value> {
     if !shares(sidecar, "shareVolumeDevicePolicy") {
         return Vec::new();
     }
-    own_containers(pod).flat_map(|container| json::items(container, &["volumeDevices"])).collect()
+    own.containers.iter().flat_map(|container| json::items(container, &["volumeDevices"])).collect()
 }
 
 /// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
 /// digits. As the reference, `$$(NAME)` counts as one.
 fn expansions(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("$(").filter_map(|(start, _)| {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    text.match_indices("$(").filter_map(move |(start, _)| {
         let rest = text.get(start + 2..)?;
-        let name = rest.get(..rest.find(')')?)?;
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        let first_fits = name.bytes().next().is_some_and(|byte| fits(byte) && !byte.is_ascii_digit());
-        (first_fits && name.bytes().all(fits)).then_some(name)
+        // Not `find(')')`: a text of nothing but `$(` would be read to its end again and again.
+        let name = rest.get(..rest.bytes().position(|byte| !fits(byte))?)?;
+        let closed = rest.get(name.len()..)?.starts_with(')');
+        (closed && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())).then_some(name)
     })
 }
 
@@ -75,7 +98,7 @@ pub enum Missing {
 
 /// The variables that a sidecar takes over, in the order of its transferEnv entries and by name inside each (M-16).
 /// `missing` learns what is not there: the reference leaves it out without a word.
-pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
+pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
     for entry in json::items(sidecar, &["transferEnv"]) {
         let one = Some(json::text(entry, &["envName"])).filter(|name| !name.is_empty());
@@ -85,7 +108,7 @@ pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>
             None => json::text(entry, &["sourceContainerName"]),
             Some(field) => {
                 let path = field.get("fieldPath").and_then(Value::as_str).unwrap_or_default();
-                match container_name_from(path, pod) {
+                match container_name_from(path, own.pod) {
                     Ok(name) => name,
                     Err(reason) => {
                         missing.push(reason);
@@ -94,7 +117,7 @@ pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>
                 }
             }
         };
-        take(source, &wanted, pod, &mut variables, missing);
+        take(source, &wanted, own, &mut variables, missing);
     }
     variables
 }
@@ -102,25 +125,23 @@ pub fn transferred<'a>(sidecar: &Value, pod: Pod<'a>, missing: &mut Vec<Missing>
 fn take<'a>(
     source: &str,
     wanted: &Set<&str>,
-    pod: Pod<'a>,
+    own: &Own<'a>,
     variables: &mut Vec<&'a Value>,
     missing: &mut Vec<Missing>,
 ) {
     if wanted.is_empty() {
         return;
     }
-    if !own_containers(pod).any(|container| pod::name(container) == source) {
+    let mut containers = own.containers.iter().filter(|container| pod::name(container) == source).peekable();
+    if containers.peek().is_none() {
         missing.push(Missing::Container(source.to_owned()));
         return;
     }
+    // The last of a name wins, in the container and among containers.
+    let env = containers.flat_map(|container| json::items(container, &["env"]));
+    let env: Map<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
     for wanted in wanted {
-        // The last of a name wins, in the container and among containers.
-        let found = own_containers(pod)
-            .filter(|container| pod::name(container) == source)
-            .flat_map(|container| json::items(container, &["env"]))
-            .filter(|variable| pod::name(variable) == *wanted)
-            .last();
-        match found {
+        match env.get(wanted) {
             Some(variable) => variables.push(variable),
             None => missing.push(Missing::Variable { container: source.to_owned(), variable: (*wanted).to_owned() }),
         }
@@ -186,7 +207,7 @@ mod tests {
         let pod = pod();
         let mut missing = Vec::new();
         let sidecar = json!({ "transferEnv": [entry] });
-        let taken = transferred(&sidecar, Pod::decode(&pod).unwrap(), &mut missing);
+        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[]), &mut missing);
         (taken.into_iter().cloned().collect(), missing)
     }
 
@@ -228,5 +249,26 @@ mod tests {
         let (taken, missing) = transfer(&json!({"sourceContainerName": "app", "envNames": ["A", "Z"]}));
         assert_eq!(taken.len(), 1);
         assert_eq!(missing, [Missing::Variable { container: "app".to_owned(), variable: "Z".to_owned() }]);
+    }
+
+    #[test]
+    fn long_texts_without_an_end_are_read_once() {
+        let text = "$(".repeat(500_000);
+        assert_eq!(expansions(&text).count(), 0);
+        let text = format!("{}$(A)", "$(A".repeat(500_000));
+        assert_eq!(expansions(&text).count(), 1);
+    }
+
+    #[test]
+    fn m15_the_first_variable_of_a_name_is_expanded_each_time_at_once() {
+        let env: Vec<Value> =
+            (0..30_000).map(|n| json!({"name": format!("V{}", n / 2), "value": n.to_string()})).collect();
+        let pod = json!({"spec": {"containers": [
+            {"name": "app", "env": env, "volumeMounts": [{"name": "v", "subPathExpr": "$(V14999)".repeat(30_000)}]}
+        ]}});
+        let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
+        let (_, variables) = shared_mounts(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[]));
+        assert_eq!(variables.len(), 30_000);
+        assert!(variables.iter().all(|variable| variable["value"] == "29998"));
     }
 }

@@ -188,6 +188,17 @@ fn a_sidecar_that_was_tampered_with_is_written_again() {
 }
 
 #[test]
+fn a_sidecar_that_was_tampered_with_is_no_source() {
+    let once = injected(&golden_pod(), &[golden_set()]).pod;
+    let mut tampered = once.clone();
+    tampered["spec"]["containers"][0] = json!({
+        "name": "cold", "image": "other:1", "env": [{"name": "A", "value": "theirs"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/theirs"}]
+    });
+    assert_eq!(run(&tampered, &[golden_set()], LATER).unwrap().pod, once);
+}
+
+#[test]
 fn pasted_annotations_do_not_switch_a_sidecar_off() {
     let once = injected(&golden_pod(), &[golden_set()]).pod;
     let mut pasted = golden_pod();
@@ -210,6 +221,35 @@ fn a_merge_patch_is_stable_when_admitted_again() {
     let once = injected(&golden_pod(), &sets).pod;
     assert_eq!(annotation(&once, "k"), r#"{"z": null, "b": 1}"#);
     assert_eq!(run(&once, &sets, LATER).unwrap().pod, once);
+}
+
+#[test]
+fn a_merge_into_an_empty_annotation_is_stable_when_admitted_again() {
+    let patches = json!([
+        {"patchPolicy": "Retain", "annotations": {"k": "text"}},
+        {"patchPolicy": "MergePatchJson", "annotations": {"k": "{\"b\": 1}"}}
+    ]);
+    let sets = [set("a", json!({"containers": [{"name": "a", "image": "i:1"}], "patchPodMetadata": patches}))];
+    let mut pod = golden_pod();
+    pod["metadata"]["annotations"] = json!({"k": ""});
+    let once = injected(&pod, &sets).pod;
+    assert_eq!(annotation(&once, "k"), r#"{"b": 1}"#);
+    assert_eq!(run(&once, &sets, LATER).unwrap().pod, once);
+}
+
+#[test]
+fn m26_a_volume_that_only_another_set_declares_is_warned_about_unless_it_is_injected() {
+    let mounts = json!([{"name": "v", "mountPath": "/v"}]);
+    let user = set("a", json!({"containers": [{"name": "a", "image": "i:1", "volumeMounts": mounts}]}));
+    let owner = |mounts: &Value| {
+        let volumes = json!([{"name": "v", "emptyDir": {}}]);
+        let containers = json!([{"name": "b", "image": "i:1", "volumeMounts": mounts}]);
+        set("b", json!({"containers": containers, "volumes": volumes}))
+    };
+    let warnings = |mounts: &Value| injected(&golden_pod(), &[user.clone(), owner(mounts)]).warnings;
+    assert_eq!(warnings(&mounts), Vec::<String>::new());
+    let warned = warnings(&json!([]));
+    assert!(warned.len() == 1 && warned[0].contains("a uses volume \"v\""), "{warned:?}");
 }
 
 #[rstest]
@@ -263,6 +303,17 @@ fn q4_two_sets_with_one_name_are_both_named() {
     let message = refusal(&golden_pod(), &sets);
     assert!(message.contains("SidecarSet \"a\": spec.containers[0].name"), "{message}");
     assert!(message.contains("SidecarSet \"b\": spec.initContainers[0].name"), "{message}");
+}
+
+#[test]
+fn q4_a_set_whose_own_containers_clash_is_refused() {
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e:1"});
+    let containers = json!([{"name": "a", "image": "i:1", "upgradeStrategy": hot}, {"name": "a-2", "image": "i:1"}]);
+    let message = refusal(&golden_pod(), &[set("s", json!({"containers": containers}))]);
+    assert!(
+        message.starts_with("SidecarSet \"s\": spec.containers[1].name: ") && message.contains("\"a-2\""),
+        "{message}"
+    );
 }
 
 #[test]

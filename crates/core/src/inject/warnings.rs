@@ -64,15 +64,16 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
         .collect()
 }
 
-/// Mounts of volumes that neither the set nor the Pod has: the API server will refuse the Pod (M-26).
-pub fn unknown_volumes(pod: Pod<'_>, sets: &[SidecarSet]) -> Vec<String> {
-    let own: Set<&str> = pod.volumes().iter().chain(sets.iter().flat_map(SidecarSet::volumes)).map(pod::name).collect();
+/// Mounts of volumes that are not among `volumes`, those of the Pod after injection: the API server will refuse the
+/// Pod (M-26).
+pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
+    let known: Set<&str> = volumes.iter().map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {
             let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
             let unknown: Set<&str> =
-                uses.map(|item: &Value| pod::name(item)).filter(|name| !own.contains(name)).collect();
+                uses.map(|item: &Value| pod::name(item)).filter(|name| !known.contains(name)).collect();
             warnings.extend(unknown.into_iter().map(|volume| {
                 format!(
                     "SidecarSet {}: {} uses volume \"{volume}\", which neither the SidecarSet nor the Pod has; add it",

@@ -92,7 +92,8 @@ static RESOURCE_CLAIM: Schema = Schema::new("ResourceClaim", &[always("name", Te
 static CONTAINER_RESIZE_POLICY: Schema =
     Schema::new("ContainerResizePolicy", &[always("resourceName", Text), always("restartPolicy", Text)]);
 
-static VOLUME_MOUNT: Schema = Schema::new(
+/// A core/v1 `VolumeMount`.
+pub static VOLUME_MOUNT: Schema = Schema::new(
     "VolumeMount",
     &[
         always("name", Text),

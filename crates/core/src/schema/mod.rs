@@ -20,7 +20,7 @@ mod volume;
 mod volume_claim;
 mod volume_legacy;
 
-pub use self::container::SIDECAR_CONTAINER;
+pub use self::container::{SIDECAR_CONTAINER, VOLUME_MOUNT};
 pub use self::decode::decode;
 pub use self::emit::{Style, to_string, write_object, write_objects};
 pub use self::meta::{CONTROLLER_REVISION, LABEL_SELECTOR, OBJECT_META};

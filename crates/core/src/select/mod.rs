@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use self::compiled::{CompiledSet, Namespaces};
 use crate::controller_revision::ControllerRevision;
-use crate::field::FieldPath;
+use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
@@ -42,22 +42,28 @@ pub struct Sources<'a> {
 /// The `SidecarSet`s in effect, in the order of injection: those bound to the namespace by name, then the
 /// cluster-wide ones, each group by name. Bases with a matching canary are left out (P-8).
 ///
-/// # Errors
-/// All reasons why it cannot be said: selectors that cannot be parsed, a Namespace or a revision that cannot be read.
-pub fn select(
-    sets: &[CompiledSet<'_>],
-    query: Query<'_>,
-    sources: Sources<'_>,
-) -> Result<Vec<SidecarSet>, Vec<Reason>> {
+/// Beside them all reasons why it cannot be said of others: selectors that cannot be parsed, a Namespace or a revision
+/// that cannot be read. Where there are any, the Pod is to be refused; the sets are there to name what else is wrong.
+pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
     let mut reasons = Vec::new();
-    let mut matched: Vec<&CompiledSet<'_>> =
-        sets.iter().filter(|set| is_match(set, query, sources.lookup, &mut reasons)).collect();
+    let mut bases = Set::new();
+    let mut matched: Vec<&CompiledSet<'_>> = Vec::new();
+    for set in sets {
+        match is_match(set, query, sources.lookup) {
+            Ok(true) => matched.push(set),
+            Ok(false) => {}
+            Err(more) => {
+                // It might match: nothing that is wrong with its base is certain.
+                bases.extend(set.canary_of);
+                reasons.extend(more);
+            }
+        }
+    }
     sort_by(&mut matched, |one, other| {
-        let place = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
-        place(one).cmp(&place(other)).then_with(|| one.name.cmp(other.name))
+        let rank = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
+        rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
     });
 
-    let mut bases = Set::new();
     let mut suitable = Vec::with_capacity(matched.len());
     for set in matched {
         bases.extend(set.canary_of);
@@ -67,39 +73,32 @@ pub fn select(
         }
     }
     suitable.retain(|set| !bases.contains(set.name()));
-    if reasons.is_empty() { Ok(suitable) } else { Err(reasons) }
+    (suitable, reasons)
 }
 
 /// P-4 to P-6. Labels come first: they cost nothing, a Namespace may cost a look-up.
-fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup, reasons: &mut Vec<Reason>) -> bool {
+fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) -> Result<bool, Vec<Reason>> {
     if set.paused || !set.is_candidate(query.namespace) {
-        return false;
+        return Ok(false);
     }
     if set.selector.as_ref().is_ok_and(|selector| !selector.selects(query.pod.labels())) {
-        return false;
+        return Ok(false);
     }
     match is_in_namespace(set, query.namespace, lookup) {
         Ok(true) => {}
-        Ok(false) => return false,
-        Err(failure) => {
-            reasons.push(unreadable_namespace(set.name, query.namespace, failure));
-            return false;
-        }
+        Ok(false) => return Ok(false),
+        Err(failure) => return Err(vec![unreadable_namespace(set.name, query.namespace, failure)]),
     }
-    match &set.selector {
-        Ok(_) => true,
-        Err(errors) => {
-            let spec = FieldPath::new("spec.selector");
-            reasons.extend(errors.iter().cloned().map(|error| error.below(&spec)).map(|error| Reason {
-                sidecar_set: Some(set.name.to_owned()),
-                problem: format!("{}: {}", error.cause.as_str(), error.detail),
-                field: error.path,
-                remedy: "correct the selector".to_owned(),
-                code: Code::Forbidden,
-            }));
-            false
-        }
-    }
+    let Err(errors) = &set.selector else { return Ok(true) };
+    let spec = FieldPath::new("spec.selector");
+    let reason = |error: FieldError| Reason {
+        sidecar_set: Some(set.name.to_owned()),
+        problem: format!("{}: {}", error.cause.as_str(), error.detail),
+        field: error.path,
+        remedy: "correct the selector".to_owned(),
+        code: Code::Forbidden,
+    };
+    Err(errors.iter().cloned().map(|error| reason(error.below(&spec))).collect())
 }
 
 fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
