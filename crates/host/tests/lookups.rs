@@ -1,5 +1,5 @@
 //! What the policy asks of the cluster and what it makes of the answers, through the built module.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Settings, through the built module. What each error says is tested in the core; here it is that both functions of
 //! the policy decode alike and that only one of them validates.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn the_policy_speaks_version_1() {
 #[rstest]
 #[case::nothing(json!({}))]
 #[case::null(Value::Null)]
-#[case::everything(full_settings(vec![set("a", "agent:1"), set("b", "agent:1")]))]
+#[case::everything(full_settings(&[set("a", "agent:1"), set("b", "agent:1")]))]
 fn sound_settings_are_valid(#[case] settings: Value) {
     assert_eq!(verdict(&settings), (true, String::new()));
     assert!(admit(&create_pod(&pod(), "u"), &settings).accepted);
