@@ -13,24 +13,20 @@ use pillion_core::admission;
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use pillion_core::request::{Request, Target};
 use pillion_core::time::Timestamp;
-use wapc_guest::{CallResult, register_function};
+use wapc_guest::register_function;
 
 /// Called by the host once per instance: names the functions of the policy.
 // The attribute is what waPC asks for; nothing in the body is unsafe.
 #[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 pub extern "C" fn wapc_init() {
-    register_function("validate", validate);
-    register_function("validate_settings", validate_settings);
-    register_function("protocol_version", protocol_version);
+    register_function("validate", |payload| Ok(validate(payload)));
+    register_function("validate_settings", |payload| Ok(validate_settings(payload)));
+    register_function("protocol_version", |_| Ok(br#""v1""#.to_vec()));
 }
 
-fn protocol_version(_: &[u8]) -> CallResult {
-    Ok(br#""v1""#.to_vec())
-}
-
-fn validate(payload: &[u8]) -> CallResult {
-    Ok(response::validation(decide(payload).unwrap_or_else(Outcome::from)))
+fn validate(payload: &[u8]) -> Vec<u8> {
+    response::validation(decide(payload).unwrap_or_else(Outcome::from))
 }
 
 fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
@@ -43,8 +39,8 @@ fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
     Ok(admission::admit(request, &settings, &host::HostLookup, now()))
 }
 
-fn validate_settings(payload: &[u8]) -> CallResult {
-    Ok(response::settings(&payload::settings_errors(payload)))
+fn validate_settings(payload: &[u8]) -> Vec<u8> {
+    response::settings(&payload::settings_errors(payload))
 }
 
 /// The host's clock. A clock before 1970 counts as 1970: it only ever becomes the text of an annotation.

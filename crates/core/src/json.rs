@@ -14,7 +14,7 @@ pub type Object = Map<String, Value>;
 
 /// Reads JSON.
 ///
-/// The one parser for texts and bytes: serde_json's is compiled anew for every kind of source.
+/// The one parser for texts and bytes: that of `serde_json` is compiled anew for every kind of source.
 pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(text)
 }

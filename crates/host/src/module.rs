@@ -76,7 +76,7 @@ impl Module {
         host.call(operation.as_str(), payload).map_err(|source| Error::Call { operation, source })
     }
 
-    /// Decides on an admission request (the `request` of an AdmissionReview).
+    /// Decides on an admission request (the `request` of an `AdmissionReview`).
     ///
     /// # Errors
     /// As [`Module::evaluate`], and [`Error::Message`] where the answer is no validation response.

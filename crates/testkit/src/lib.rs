@@ -1,7 +1,14 @@
 //! What Pillion's tests share.
 //!
 //! Panics are how this crate reports: a test that cannot find its module or read its fixtures has failed.
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc, clippy::panic, clippy::unwrap_used)]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used
+)]
 
 pub mod cluster;
 pub mod conformance;

@@ -21,8 +21,7 @@ pub fn to_v1beta1(object: &mut Value) {
         spec.insert("customVersion".to_owned(), version);
     }
     if let Some(namespace) = spec.remove("namespace").filter(|namespace| !is_empty(namespace)) {
-        let selector =
-            json::object_of([("matchLabels", json::object_of([(names::NAMESPACE_NAME_LABEL, namespace.into())]))]);
+        let selector = json::object_of([("matchLabels", json::object_of([(names::NAMESPACE_NAME_LABEL, namespace)]))]);
         spec.insert("namespaceSelector".to_owned(), selector);
     }
 }

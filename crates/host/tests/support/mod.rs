@@ -107,7 +107,7 @@ pub fn print_turned(value: &Value, turn: usize) -> String {
 }
 
 /// Settings with every field.
-pub fn full_settings(sets: Vec<Value>) -> Value {
+pub fn full_settings(sets: &[Value]) -> Value {
     json!({
         "sidecarSets": sets,
         "controllerRevisions": [revision()],

@@ -185,38 +185,38 @@ mod tests {
 
     use super::*;
 
-    fn differ(expected: Value, actual: Value) -> usize {
-        differences(&expected, &actual, &|_| false).len()
+    fn differ(expected: &Value, actual: &Value) -> usize {
+        differences(expected, actual, &|_| false).len()
     }
 
     #[test]
     fn what_go_adds_is_no_difference() {
-        assert_eq!(differ(json!({"metadata": {"creationTimestamp": null}, "status": {"a": 0}}), json!({})), 0);
-        assert_eq!(differ(json!({"c": [{"name": "x", "resources": {}}]}), json!({"c": [{"name": "x"}]})), 0);
-        assert_eq!(differ(json!({}), json!({"stdin": false, "list": []})), 0);
+        assert_eq!(differ(&json!({"metadata": {"creationTimestamp": null}, "status": {"a": 0}}), &json!({})), 0);
+        assert_eq!(differ(&json!({"c": [{"name": "x", "resources": {}}]}), &json!({"c": [{"name": "x"}]})), 0);
+        assert_eq!(differ(&json!({}), &json!({"stdin": false, "list": []})), 0);
     }
 
     #[test]
     fn everything_else_is_one() {
-        assert_eq!(differ(json!({"emptyDir": {}}), json!({})), 1);
-        assert_eq!(differ(json!({}), json!({"emptyDir": {}})), 1);
-        assert_eq!(differ(json!({}), json!({"optional": false})), 1);
-        assert_eq!(differ(json!({"a": [1, 2]}), json!({"a": [2, 1]})), 2);
-        assert_eq!(differ(json!({"a": [1]}), json!({"a": [1, 1]})), 1);
-        assert_eq!(differ(json!({"a": "1Gi"}), json!({"a": "1024Mi"})), 1);
-        assert_eq!(differ(json!({"stdin": true}), json!({})), 1);
+        assert_eq!(differ(&json!({"emptyDir": {}}), &json!({})), 1);
+        assert_eq!(differ(&json!({}), &json!({"emptyDir": {}})), 1);
+        assert_eq!(differ(&json!({}), &json!({"optional": false})), 1);
+        assert_eq!(differ(&json!({"a": [1, 2]}), &json!({"a": [2, 1]})), 2);
+        assert_eq!(differ(&json!({"a": [1]}), &json!({"a": [1, 1]})), 1);
+        assert_eq!(differ(&json!({"a": "1Gi"}), &json!({"a": "1024Mi"})), 1);
+        assert_eq!(differ(&json!({"stdin": true}), &json!({})), 1);
     }
 
     #[test]
     fn quantities_are_compared_by_value_and_annotations_as_json() {
         let limits = |text: &str| json!({"resources": {"limits": {"memory": text}}});
-        assert_eq!(differ(limits("1Gi"), limits("1024Mi")), 0);
-        assert_eq!(differ(limits("1Gi"), limits("1Mi")), 1);
+        assert_eq!(differ(&limits("1Gi"), &limits("1024Mi")), 0);
+        assert_eq!(differ(&limits("1Gi"), &limits("1Mi")), 1);
         let annotated = |text: &str| json!({"metadata": {"annotations": {"k": text}}});
         let entry =
             |time: &str, hash: &str| annotated(&json!({"s": {"updateTimestamp": time, "hash": hash}}).to_string());
-        assert_eq!(differ(entry("a", "h"), entry("b", "h")), 0);
-        assert_eq!(differ(entry("a", "h"), entry("a", "i")), 1);
-        assert_eq!(differ(annotated("a,b"), annotated("b,a")), 1);
+        assert_eq!(differ(&entry("a", "h"), &entry("b", "h")), 0);
+        assert_eq!(differ(&entry("a", "h"), &entry("a", "i")), 1);
+        assert_eq!(differ(&annotated("a,b"), &annotated("b,a")), 1);
     }
 }

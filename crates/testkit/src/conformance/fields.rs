@@ -20,7 +20,7 @@ pub(super) struct Named {
 fn cut(message: &str, start: &str) -> Vec<Named> {
     let start = Regex::new(start).expect("the pattern is fixed");
     let starts: Vec<_> = start.captures_iter(message).filter_map(|found| found.get(1)).collect();
-    let ends = starts.iter().skip(1).map(|next| next.start()).chain([message.len()]);
+    let ends = starts.iter().skip(1).map(regex_lite::Match::start).chain([message.len()]);
     let errors = starts.iter().zip(ends);
     errors
         .map(|(path, end)| Named { path: path.as_str().to_owned(), text: message[path.start()..end].to_owned() })
@@ -140,7 +140,7 @@ fn is_same_field(own: &str, theirs: &str) -> bool {
     match theirs {
         _ if theirs.starts_with("metadata.ownerReferences.") => own.starts_with("metadata.ownerReferences["),
         "spec.containers" => own.starts_with("spec.initContainers["),
-        "spec.containers.name" => own.starts_with("spec.containers[") && own.ends_with(".name"),
+        "spec.containers.name" => own.starts_with("spec.containers[") && own.rsplit('.').next() == Some("name"),
         "spec.containers.upgradeStrategy.upgradeType" => own.ends_with(".upgradeStrategy.upgradeType"),
         _ => false,
     }

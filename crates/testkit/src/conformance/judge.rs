@@ -89,12 +89,12 @@ fn same_object(case: &Case, answer: &ValidationResponse) -> Result<(), String> {
         .filter(|_| case.is_sidecar_set())
         .map_or_else(Vec::new, |version| schema::unknown(case.object(), version.schema(), &FieldPath::default()));
     let mut expected = case.expected().clone();
-    if !case.is_sidecar_set() && json::at(object, &["metadata", "namespace"]).is_none() {
-        if let Some(metadata) = expected.get_mut("metadata").and_then(Value::as_object_mut) {
-            if metadata.get("namespace") == json::at(case.request(), &["namespace"]) {
-                metadata.remove("namespace");
-            }
-        }
+    if !case.is_sidecar_set()
+        && json::at(object, &["metadata", "namespace"]).is_none()
+        && let Some(metadata) = expected.get_mut("metadata").and_then(Value::as_object_mut)
+        && metadata.get("namespace") == json::at(case.request(), &["namespace"])
+    {
+        metadata.remove("namespace");
     }
     let mut differences = compare::differences(&expected, object, &|path| unknown.contains(path));
     // A Pod's fields that the reference does not know are dropped by it, too.
