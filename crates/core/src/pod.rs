@@ -91,7 +91,7 @@ pub fn is_injected(container: &Value) -> bool {
 
 /// The shapes that the rules rely on.
 mod shape {
-    use super::{Cause, FieldError, FieldPath, Value};
+    use super::{Cause, FieldError, FieldPath, Value, json};
 
     type Errors = Vec<FieldError>;
 
@@ -115,14 +115,7 @@ mod shape {
         }
 
         fn wrong(self, found: &Value, expected: &str, errors: &mut Errors) {
-            let found = match found {
-                Value::Null => "null",
-                Value::Bool(_) => "a boolean",
-                Value::Number(_) => "a number",
-                Value::String(_) => "a string",
-                Value::Array(_) => "a list",
-                Value::Object(_) => "an object",
-            };
+            let found = json::type_name(found);
             errors.push(FieldError::new(&self.path(), Cause::Type, format!("is {found}, must be {expected}")));
         }
     }

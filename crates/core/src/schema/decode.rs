@@ -146,25 +146,13 @@ fn check(value: &Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldErr
 fn mismatch(value: &Value, expected: &str, place: &Place<'_>) -> FieldError {
     let mut detail = String::new();
     // Writing to a String cannot fail.
-    let _ = write!(detail, "must be {expected}, found {}", found(value));
+    let _ = write!(detail, "must be {expected}, found {}", json::type_name(value));
     match value {
         Value::Number(_) | Value::Bool(_) if expected == scalar::TEXT => detail.push_str("; put it in quotes"),
         Value::String(text) if scalar::is_quoted(text, expected) => detail.push_str("; write it without quotes"),
         _ => {}
     }
     FieldError::new(&place.path(), Cause::Type, detail)
-}
-
-/// What a value is, in words.
-fn found(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }
 
 /// Refuses what the tables do not bound: later walks over it recurse. `depth` is that of the object around it.
