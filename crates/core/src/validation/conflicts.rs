@@ -12,18 +12,20 @@ use crate::sidecar_set::SidecarSet;
 /// and volumes must not share a name (equal volumes may), and neither side may overwrite an annotation of the other.
 ///
 /// A canary and its base are never compared; two canaries of one base are.
-pub fn validate(set: &SidecarSet, others: &[SidecarSet]) -> Vec<FieldError> {
+pub fn validate<'a>(set: &SidecarSet, others: impl IntoIterator<Item = &'a SidecarSet>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let rivals = others.iter().filter(|other| {
-        other.name() != set.name()
-            && set.canary_of() != Some(other.name())
-            && other.canary_of() != Some(set.name())
-            && may_meet(set, other)
+    let rivals = others.into_iter().filter(|other| {
+        other.name() != set.name() && set.canary_of() != Some(other.name()) && other.canary_of() != Some(set.name())
     });
     for other in rivals {
-        same_names(set, other, &mut errors);
-        volumes(set, other, &mut errors);
-        annotations(set, other, &mut errors);
+        let mut found = Vec::new();
+        same_names(set, other, &mut found);
+        volumes(set, other, &mut found);
+        annotations(set, other, &mut found);
+        // Whether they can meet is the dear question, and settings ask it of every pair.
+        if !found.is_empty() && may_meet(set, other) {
+            errors.append(&mut found);
+        }
     }
     errors
 }
