@@ -38,5 +38,5 @@ fn recorded_admissions_agree() {
 
 /// Past the capture of the test runner: the count is worth seeing when everything agrees.
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
