@@ -19,6 +19,12 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
+/// The JSON of a value, for messages. (Its `Display` is a second printer, compiled for nothing else.)
+pub fn shown(value: &Value) -> String {
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
 /// An object with these entries. (`json!` compiles a serialiser for what stands in it.)
 pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
     let mut object = Object::new();

@@ -108,7 +108,7 @@ fn together(
             Err(error) => {
                 let path = FieldPath::new("containers").key(json::text(container, &["name"]));
                 let path = path.child("resources").child(section).key(slot.variable());
-                let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let shown = value.as_str().map_or_else(|| json::shown(value), str::to_owned);
                 errors.push(FieldError::invalid(&path, shown, error.to_string()));
             }
         }

@@ -78,12 +78,13 @@ pub fn build(
     own: &Own<'_>,
     missing: &mut Vec<Missing>,
 ) -> Vec<Sidecar> {
-    let mut container = match sidecar {
-        Value::Object(fields) => {
-            fields.iter().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str())).map(cloned).collect()
+    let mut container = json::Object::new();
+    // Not `collect`, which compiles a sort of its own.
+    for (key, value) in sidecar.as_object().into_iter().flatten() {
+        if !SIDECAR_FIELDS.contains(&key.as_str()) {
+            container.insert(key.clone(), value.clone());
         }
-        _ => json::Object::new(),
-    };
+    }
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
@@ -104,10 +105,6 @@ pub fn build(
     } else {
         vec![sidecar_of(Value::Object(container))]
     }
-}
-
-fn cloned((key, value): (&String, &Value)) -> (String, Value) {
-    (key.clone(), value.clone())
 }
 
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).

@@ -55,13 +55,16 @@ fn merge_objects(document: &mut Object, patch: Object) {
 /// The value without object members that are null, as a merge into nothing leaves it.
 fn without_nulls(value: Value) -> Value {
     match value {
-        Value::Object(object) => Value::Object(
-            object
-                .into_iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| (key, without_nulls(value)))
-                .collect(),
-        ),
+        Value::Object(object) => {
+            // Not `collect`, which compiles a sort of its own.
+            let mut kept = Object::new();
+            for (key, value) in object {
+                if !value.is_null() {
+                    kept.insert(key, without_nulls(value));
+                }
+            }
+            Value::Object(kept)
+        }
         Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
         scalar => scalar,
     }

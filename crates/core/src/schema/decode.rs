@@ -135,7 +135,7 @@ fn check(value: &Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldErr
             let error = FieldError::new(&place.path(), Cause::Type, detail);
             match value {
                 Value::String(text) => error.showing(text),
-                other => error.showing(other),
+                other => error.showing(json::shown(other)),
             }
         }
     };

@@ -124,7 +124,7 @@ pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors:
         }
         Some(Value::String(text)) if supported.contains(&text.as_str()) => {}
         Some(Value::String(text)) => errors.push(FieldError::not_supported(&path, text, supported)),
-        Some(other) => errors.push(FieldError::not_supported(&path, other, supported)),
+        Some(other) => errors.push(FieldError::not_supported(&path, json::shown(other), supported)),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let (partition, selector) = (json::at(strategy, &["partition"]), json::at(strategy, &["selector"]));
     if selector.is_some() && partition.is_some_and(|partition| partition.as_i64() != Some(0)) {
         let wrong = "partition and selector cannot be used together; remove one of them";
-        errors.push(FieldError::invalid(&path, partition.unwrap_or(&Value::Null), wrong));
+        errors.push(FieldError::invalid(&path, json::shown(partition.unwrap_or(&Value::Null)), wrong));
     }
     errors.extend(selector.into_iter().flat_map(|it| selector::validate_not_empty(it, &path.child("selector"))));
     for field in ["partition", "maxUnavailable"] {
@@ -51,7 +51,7 @@ fn validate_amount(value: &Value, path: &FieldPath) -> Option<FieldError> {
             Some(FieldError::invalid(path, text, "must be a number of Pods, or a percentage such as '10%'"))
         }
         other if other.as_i64().is_some_and(|number| number < 0) => {
-            Some(FieldError::invalid(path, other, "must not be negative"))
+            Some(FieldError::invalid(path, json::shown(other), "must not be negative"))
         }
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! Where computed resources differ from the reference's on purpose.
 
-use pillion_core::json;
 use pillion_core::quantity::Quantity;
+use pillion_core::{json, names};
 use serde_json::Value;
 
 use super::Case;
@@ -77,8 +77,12 @@ fn policy_of<'a>(case: &'a Case, name: &str) -> Option<&'a Value> {
     sidecars(case).filter(is_it).find_map(|sidecar| json::at(sidecar, &["resourcesPolicy"]))
 }
 
+/// The sidecars of the sets that the reference injected; of all of them where it says nothing.
 fn sidecars(case: &Case) -> impl Iterator<Item = &Value> {
+    let list = json::text(case.expected(), &["metadata", "annotations", names::INJECTED_LIST]);
+    let injected: Vec<&str> = list.split(',').collect();
     case.of_kind("SidecarSet")
+        .filter(move |set| list.is_empty() || injected.contains(&json::text(set, &["metadata", "name"])))
         .flat_map(|set| ["containers", "initContainers"].map(|list| json::items(set, &["spec", list])))
         .flatten()
 }

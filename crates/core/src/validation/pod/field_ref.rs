@@ -3,6 +3,7 @@
 use super::node::{Node, lower_case, push_wrong};
 use crate::field::FieldError;
 use crate::format;
+use crate::json;
 use crate::quantity::Quantity;
 
 /// The resources that a reference may name.
@@ -77,6 +78,6 @@ pub(super) fn check_resource(reference: &Node<'_>, in_volume: bool, errors: &mut
             let detail = format!("must be one of: {}", divisors.join(", "));
             FieldError::invalid(&at, divisor, detail)
         }
-        Err(error) => FieldError::invalid(&at, divisor, error.to_string()),
+        Err(error) => FieldError::invalid(&at, json::shown(divisor), error.to_string()),
     });
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::node::Node;
 use crate::field::{FieldError, FieldPath};
 use crate::format;
+use crate::json;
 use crate::quantity::Quantity;
 
 const HUGEPAGES: &str = "hugepages-";
@@ -48,7 +49,7 @@ fn check_amounts<'a>(resources: &Node<'a>, key: &str, errors: &mut Vec<FieldErro
                 check_amount(name, &amount, &path, errors);
                 amounts.insert(name, amount);
             }
-            Err(error) => errors.push(FieldError::invalid(&path, value, error.to_string())),
+            Err(error) => errors.push(FieldError::invalid(&path, json::shown(value), error.to_string())),
         }
     }
     amounts
