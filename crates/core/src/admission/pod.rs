@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::audit;
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::inject::{self, Injected};
 use crate::lookup::{Lookup, Memo};
@@ -50,7 +50,11 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
         Ok(Some(injected)) => outcome(request.object, injected),
         Err(reasons) => match Refusal::of(reasons) {
             Some(refusal) => refusal.into(),
-            None => Verdict::Unchanged.into(),
+            // No failure comes without a reason; one that did would have to refuse all the same.
+            None => {
+                Refusal::from(undecodable(FieldError::new(&FieldPath::default(), Cause::Invalid, "cannot be judged")))
+                    .into()
+            }
         },
     }
 }
