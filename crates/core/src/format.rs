@@ -12,7 +12,6 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
-const ENV: &str = "a valid environment variable name must consist of printable ASCII characters other than '='";
 
 fn lower_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
@@ -117,13 +116,6 @@ pub fn env_var_name(text: &str) -> Option<String> {
     }
 }
 
-/// The name of an environment variable under the relaxed rule (`RelaxedEnvironmentVariableValidation`, on by
-/// default since Kubernetes 1.32): printable ASCII without `=`.
-pub fn relaxed_env_var_name(text: &str) -> Option<String> {
-    let fine = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
-    (!fine).then(|| ENV.to_owned())
-}
-
 /// A percentage: digits and `%`.
 pub fn is_percent(text: &str) -> bool {
     text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
@@ -175,8 +167,6 @@ mod tests {
         assert!(config_key("..a").is_some() && config_key("").is_some() && config_key("a/b").is_some());
         assert_eq!(env_var_name("A.b-C_9"), None);
         assert!(env_var_name("9A").is_some() && env_var_name("A=").is_some() && env_var_name("").is_some());
-        assert_eq!(relaxed_env_var_name("9 A!"), None);
-        assert!(relaxed_env_var_name("A=").is_some() && relaxed_env_var_name("é").is_some());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Annotations of the audit event. The API server puts the webhook's name before each key.
 
 use crate::ordered::{Map, Set};
-
 use crate::outcome::Refusal;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.

@@ -3,13 +3,12 @@
 //! The reference lets a sidecar take the place of an app container of the same name. Here that is refused, unless
 //! the Pod's own record says that the container came from the same `SidecarSet`: then the Pod is being admitted again.
 
-use crate::ordered::Map;
-
 use serde_json::Value;
 
 use super::container::{self, List};
 use super::records::Records;
 use crate::field::FieldPath;
+use crate::ordered::Map;
 use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};

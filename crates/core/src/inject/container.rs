@@ -1,12 +1,11 @@
 //! Making the containers that a `SidecarSet` adds to a Pod (M-14 to M-21).
 
-use crate::ordered::Set;
-
 use serde_json::Value;
 
 use super::sources::{self, Missing, Own};
 use crate::json;
 use crate::names;
+use crate::ordered::Set;
 use crate::pod;
 use crate::sidecar_set;
 

@@ -1,13 +1,12 @@
 //! patchPodMetadata: annotations that `SidecarSet`s put on a Pod (M-10 to M-12).
 
-use crate::ordered::Map;
-
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
 use crate::field::FieldPath;
 use crate::go_json;
 use crate::json::{self, Object};
+use crate::ordered::Map;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
 

@@ -14,8 +14,6 @@ pub mod resources;
 pub mod sources;
 pub mod warnings;
 
-use crate::ordered::{Map, Set, sort_by};
-
 use serde_json::Value;
 
 use self::container::{List, Sidecar};
@@ -24,6 +22,7 @@ use self::sources::{Missing, Own};
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
+use crate::ordered::{Map, Set, sort_by};
 use crate::outcome::Reason;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};

@@ -1,12 +1,11 @@
 //! Putting sidecars into the Pod's lists (M-23 to M-27).
 
-use crate::ordered::Set;
-
 use serde_json::Value;
 
 use super::container::{List, Sidecar};
 use super::readmission;
 use crate::json::{self, Object};
+use crate::ordered::Set;
 use crate::pod;
 
 /// Puts sidecars into one of the Pod's lists: in the place of a container of the same name, else before or after all

@@ -1,13 +1,12 @@
 //! What a Pod says about the sidecars in it: the hash annotations and the injected list (M-13, M-28).
 
-use crate::ordered::{Map, Set};
-
 use serde_json::Value;
 
 use crate::field::FieldPath;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
+use crate::ordered::{Map, Set};
 use crate::outcome::{Code, Reason};
 use crate::time::Timestamp;
 

@@ -1,7 +1,5 @@
 //! resourcesPolicy: resources of a sidecar computed from those of the Pod's containers (M-14, section 5.6).
 
-use crate::ordered::Set;
-
 use serde_json::Value;
 
 use super::container::{self, List};
@@ -9,6 +7,7 @@ use super::{clash, records::Records};
 use crate::expression::ResourcesPolicy;
 use crate::field::{FieldError, FieldPath};
 use crate::json;
+use crate::ordered::Set;
 use crate::outcome::{Code, Reason};
 use crate::pattern::Pattern;
 use crate::pod::{self, Pod};

@@ -1,12 +1,11 @@
 //! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
 
-use crate::ordered::{Map, Set};
-
 use serde_json::Value;
 
 use super::container::{self, List};
 use crate::format;
 use crate::json;
+use crate::ordered::{Map, Set};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::SidecarSet;
 

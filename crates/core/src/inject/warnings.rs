@@ -1,7 +1,5 @@
 //! What injection does that may surprise (the issue of parity): said once, on one line, with the remedy.
 
-use crate::ordered::Set;
-
 use serde_json::Value;
 
 use super::clash;
@@ -10,6 +8,7 @@ use super::place::Shadowed;
 use super::readmission;
 use super::sources::Missing;
 use crate::json;
+use crate::ordered::Set;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::SidecarSet;
 

@@ -4,8 +4,6 @@ pub mod compiled;
 pub mod draw;
 pub mod revision;
 
-use crate::ordered::{Set, sort_by};
-
 use serde_json::Value;
 
 use self::compiled::{CompiledSet, Namespaces};
@@ -13,6 +11,7 @@ use crate::controller_revision::ControllerRevision;
 use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::ordered::{Set, sort_by};
 use crate::outcome::{Code, Reason};
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;

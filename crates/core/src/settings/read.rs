@@ -1,7 +1,5 @@
 //! Decoding, key by key.
 
-use crate::ordered::Set;
-
 use serde_json::Value;
 
 use super::{Settings, naming, whitelist};
@@ -10,6 +8,7 @@ use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
 use crate::gates::Gates;
 use crate::json;
+use crate::ordered::Set;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::decode::{Decoded, decode};
 

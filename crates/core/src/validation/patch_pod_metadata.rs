@@ -1,9 +1,8 @@
 //! `spec.patchPodMetadata` (V-13), without the whitelist.
 
-use crate::ordered::Set;
-
 use crate::field::{FieldError, FieldPath};
 use crate::json;
+use crate::ordered::Set;
 use crate::sidecar_set::SidecarSet;
 
 /// Checks that every entry has annotations and a policy, and that none patches a key that another one patches.

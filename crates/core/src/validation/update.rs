@@ -1,9 +1,8 @@
 //! What an update may not change (V-30).
 
-use crate::ordered::Map;
-
 use crate::field::{FieldError, FieldPath};
 use crate::json;
+use crate::ordered::Map;
 use crate::sidecar_set::SidecarSet;
 
 use super::canary;

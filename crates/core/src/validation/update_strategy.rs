@@ -1,12 +1,11 @@
 //! `spec.updateStrategy` (V-7, Q-24).
 
-use crate::ordered::Set;
-
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldPath};
 use crate::format;
 use crate::json;
+use crate::ordered::Set;
 use crate::selector;
 use crate::sidecar_set::SidecarSet;
 

@@ -1,11 +1,10 @@
 //! Volume mounts and block devices of containers, against the volumes.
 
-use crate::ordered::{Map, Set};
-
 use super::node::Node;
 use super::paths::{check_descending, check_no_backsteps};
 use super::volumes::Volumes;
 use crate::field::FieldError;
+use crate::ordered::{Map, Set};
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const RECURSIVE: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];

@@ -1,10 +1,9 @@
 //! Names of containers.
 
-use crate::ordered::Set;
-
 use super::node::{Node, push_wrong};
 use crate::field::FieldError;
 use crate::format;
+use crate::ordered::Set;
 
 /// A container has a name, and it is a DNS label.
 pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {

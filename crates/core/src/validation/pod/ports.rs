@@ -1,9 +1,8 @@
 //! Ports of containers.
 
-use crate::ordered::Set;
-
 use super::node::Node;
 use crate::field::FieldError;
+use crate::ordered::Set;
 
 const PORT_MAX: i64 = 65535;
 const PORT_NAME_MAX: usize = 15;

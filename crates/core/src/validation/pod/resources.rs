@@ -1,13 +1,12 @@
 //! Resource requests, limits, claims and resize policies.
 
-use crate::ordered::{Map, Set};
-
 use serde_json::Value;
 
 use super::node::Node;
 use crate::field::{FieldError, FieldPath};
 use crate::format;
 use crate::json;
+use crate::ordered::{Map, Set};
 use crate::quantity::Quantity;
 
 const HUGEPAGES: &str = "hugepages-";

@@ -8,13 +8,12 @@ mod network;
 mod projected;
 mod selector;
 
-use crate::ordered::{Map, Set};
-
 use super::images::PULL_POLICIES;
 use super::node::{Node, lower_case, push_wrong};
 use super::paths::check_no_backsteps;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
+use crate::ordered::{Map, Set};
 use crate::quantity::Quantity;
 
 /// The name of the synthetic Pod; the claim of an ephemeral volume is called `<Pod>-<volume>`.

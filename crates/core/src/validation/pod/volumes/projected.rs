@@ -1,13 +1,12 @@
 //! Projected volumes: several sources in one directory.
 
-use crate::ordered::Set;
-
 use super::super::node::{Node, push_wrong};
 use super::super::paths::check_not_reserved;
 use super::files::{check_downward_api_file, check_key_to_path};
 use super::{check_mode, check_new, selector};
 use crate::field::{FieldError, FieldPath};
 use crate::format;
+use crate::ordered::Set;
 
 /// The shortest and the longest life of a token, in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<i64> = 600..=1 << 32;
