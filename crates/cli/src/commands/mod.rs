@@ -1,0 +1,31 @@
+//! One module for each command.
+
+pub mod annotate;
+pub mod check;
+pub mod completions;
+pub mod explain;
+pub mod inject;
+pub mod man;
+pub mod run;
+pub mod schema;
+
+use crate::args::{Cli, Command};
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+/// Runs the command that was asked for.
+///
+/// # Errors
+/// Where the command could not do what was asked.
+pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    match &cli.command {
+        Command::Run(args) => run::run(args, terminal),
+        Command::Annotate(args) => annotate::run(args, terminal),
+        Command::Inject(args) => inject::run(args, terminal),
+        Command::Explain(args) => explain::run(args, terminal),
+        Command::Check(args) => check::run(args, terminal),
+        Command::Schema(args) => schema::run(args, terminal),
+        Command::Completions(args) => completions::run(args, terminal),
+        Command::Man(args) => man::run(args, terminal),
+    }
+}

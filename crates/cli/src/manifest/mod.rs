@@ -1,0 +1,122 @@
+//! Manifests as people keep them: files, folders and `stdin`, YAML or JSON, several documents in one file.
+
+mod input;
+mod node;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use self::input::{Source, sources};
+pub use self::places::Places;
+
+/// Why a text holds no manifests.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not YAML, or YAML that could mean two things (a key twice). The text has the line and a caret under it.
+    #[error("{source_name}: {problem}")]
+    Syntax {
+        /// The file.
+        source_name: String,
+        /// What is wrong, over several lines.
+        problem: String,
+    },
+    /// A document that is no object, where nothing but objects can stand.
+    #[error("{source_name}:{line}: a manifest is an object with apiVersion and kind, this is {found}")]
+    NotAnObject {
+        /// The file.
+        source_name: String,
+        /// The line on which the document starts, from 1.
+        line: usize,
+        /// What stands there.
+        found: &'static str,
+    },
+}
+
+/// One object and where it stands.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The object, as JSON.
+    pub value: Value,
+    /// The text that it was read from.
+    pub source: Arc<Source>,
+    /// Where its parts stand in the text.
+    places: Arc<Places>,
+    /// The JSON pointer of this object in its document: not empty for an item of a List.
+    within: String,
+}
+
+impl Manifest {
+    /// Where the value at a JSON pointer stands, as bytes of the source's text; the whole object is at `""`.
+    pub fn value_at(&self, pointer: &str) -> Option<Range<usize>> {
+        self.places.value(&format!("{}{pointer}", self.within))
+    }
+
+    /// Where the key of the value at a JSON pointer stands.
+    pub fn key_at(&self, pointer: &str) -> Option<Range<usize>> {
+        self.places.key(&format!("{}{pointer}", self.within))
+    }
+
+    /// The line on which the object starts, from 1.
+    pub fn line(&self) -> usize {
+        self.source.line(self.value_at("").map_or(0, |range| range.start))
+    }
+}
+
+/// Reads all objects of a text. Documents that are empty are skipped, and a List stands for its items.
+///
+/// # Errors
+/// [`Error`] for the first document that is no manifest.
+pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    let mut manifests = Vec::new();
+    for document in node::documents(source)? {
+        let places = Arc::new(Places::of(&document, &source.text));
+        let value = document.value.into_value();
+        if value.is_null() {
+            continue;
+        }
+        if !value.is_object() {
+            return Err(Error::NotAnObject {
+                source_name: source.name.clone(),
+                line: source.line(places.value("").map_or(0, |range| range.start)),
+                found: pillion_core::json::type_name(&value),
+            });
+        }
+        let whole = Manifest { value, source: Arc::clone(source), places, within: String::new() };
+        expand(whole, &mut manifests);
+    }
+    Ok(manifests)
+}
+
+/// A `List` is how `kubectl get` prints several objects.
+fn expand(manifest: Manifest, into: &mut Vec<Manifest>) {
+    let is_list = manifest.value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+    let Some(items) = manifest.value.get("items").and_then(Value::as_array).filter(|_| is_list) else {
+        into.push(manifest);
+        return;
+    };
+    for (index, item) in items.iter().enumerate() {
+        into.push(Manifest {
+            value: item.clone(),
+            source: Arc::clone(&manifest.source),
+            places: Arc::clone(&manifest.places),
+            within: format!("{}/items/{index}", manifest.within),
+        });
+    }
+}
+
+/// Reads all objects of files, folders and `stdin` (`-`), in the order given; a folder's files by name.
+///
+/// # Errors
+/// Where a file cannot be read, or is not what [`parse`] reads.
+pub fn read(paths: &[std::path::PathBuf], recursive: bool) -> anyhow::Result<Vec<Manifest>> {
+    let mut manifests = Vec::new();
+    for source in sources(paths, recursive)? {
+        manifests.extend(parse(&source)?);
+    }
+    Ok(manifests)
+}

@@ -1,0 +1,157 @@
+//! YAML and JSON as a tree that remembers where each part stood.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{Spanned, options};
+
+use super::{Error, Source};
+
+/// A value whose parts know their place.
+#[derive(Debug)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Spanned<Node>>),
+    Object(Vec<(Spanned<String>, Spanned<Node>)>),
+}
+
+impl Node {
+    pub(super) fn into_value(self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Number(value) => Value::Number(value),
+            Self::Text(value) => Value::String(value),
+            Self::List(items) => items.into_iter().map(|item| item.value.into_value()).collect(),
+            Self::Object(entries) => {
+                let entries = entries.into_iter().map(|(key, value)| (key.value, value.value.into_value()));
+                Value::Object(entries.collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+/// Reads the documents of a text the way kubectl does: YAML 1.1's octal numbers and booleans, merge keys; a key that
+/// stands twice is an error.
+pub(super) fn documents(source: &Source) -> Result<Vec<Spanned<Node>>, Error> {
+    let options = options! {
+        legacy_octal_numbers: true,
+        strict_booleans: false,
+    };
+    let mut documents: Vec<Spanned<Node>> = serde_saphyr::from_str_multiple_with_options(&source.text, options)
+        .map_err(|error| Error::Syntax { source_name: source.name.clone(), problem: error.to_string() })?;
+    if let [document] = documents.as_mut_slice() {
+        // A YAML parser makes floats of numbers that JSON keeps as they are written.
+        if source.text.trim_start().starts_with('{')
+            && let Ok(exact) = serde_json::from_str::<Value>(&source.text)
+        {
+            restore_numbers(&mut document.value, &exact);
+        }
+    }
+    Ok(documents)
+}
+
+fn restore_numbers(node: &mut Node, exact: &Value) {
+    match (node, exact) {
+        (Node::Number(number), Value::Number(exact)) => *number = exact.clone(),
+        (Node::List(items), Value::Array(exact)) => {
+            for (item, exact) in items.iter_mut().zip(exact) {
+                restore_numbers(&mut item.value, exact);
+            }
+        }
+        (Node::Object(entries), Value::Object(exact)) => {
+            for (key, value) in entries {
+                if let Some(exact) = exact.get(&key.value) {
+                    restore_numbers(&mut value.value, exact);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Number(value.into()))
+    }
+
+    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Node, E> {
+        Number::from_i128(value).map(Node::Number).ok_or_else(|| E::custom("the number is too large"))
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Node, E> {
+        Number::from_u128(value).map(Node::Number).ok_or_else(|| E::custom("the number is too large"))
+    }
+
+    /// Go prints a float without a fraction as an integer when it makes JSON of YAML.
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if value.fract() == 0.0 && value.abs() <= EXACT {
+            #[expect(clippy::cast_possible_truncation, reason = "integers up to 2^53 fit")]
+            return Ok(Node::Number((value as i64).into()));
+        }
+        Number::from_f64(value).map(Node::Number).ok_or_else(|| E::custom("JSON has no such number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        Ok(Node::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = access.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Node::Object(entries))
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the parts of a document stand, by JSON pointer (RFC 6901).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde_saphyr::{Location, Spanned};
+
+use super::node::Node;
+
+/// The places of a document's keys and values, as bytes of its text.
+#[derive(Debug, Default)]
+pub struct Places {
+    values: BTreeMap<String, Range<usize>>,
+    keys: BTreeMap<String, Range<usize>>,
+}
+
+impl Places {
+    pub(super) fn of(document: &Spanned<Node>, text: &str) -> Self {
+        let mut places = Self::default();
+        places.visit(document, &mut String::new(), text);
+        places
+    }
+
+    /// Where the value at a pointer stands.
+    pub fn value(&self, pointer: &str) -> Option<Range<usize>> {
+        self.values.get(pointer).cloned()
+    }
+
+    /// Where the key at a pointer stands; items of lists have none.
+    pub fn key(&self, pointer: &str) -> Option<Range<usize>> {
+        self.keys.get(pointer).cloned()
+    }
+
+    fn visit(&mut self, node: &Spanned<Node>, pointer: &mut String, text: &str) {
+        if let Some(range) = range(node.referenced, text) {
+            self.values.insert(pointer.clone(), range);
+        }
+        let length = pointer.len();
+        match &node.value {
+            Node::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    pointer.push_str(&format!("/{index}"));
+                    self.visit(item, pointer, text);
+                    pointer.truncate(length);
+                }
+            }
+            Node::Object(entries) => {
+                for (key, value) in entries {
+                    pointer.push('/');
+                    pointer.push_str(&token(&key.value));
+                    if let Some(range) = range(key.referenced, text) {
+                        self.keys.insert(pointer.clone(), range);
+                    }
+                    self.visit(value, pointer, text);
+                    pointer.truncate(length);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A key as a part of a JSON pointer.
+pub fn token(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// The bytes of a location; a location without them is none.
+fn range(location: Location, text: &str) -> Option<Range<usize>> {
+    let span = location.span();
+    let start = usize::try_from(span.byte_offset()?).ok()?;
+    let length = usize::try_from(span.byte_len()?).ok()?;
+    let end = start.checked_add(length)?.min(text.len());
+    text.get(start..end).map(|_| start..end)
+}

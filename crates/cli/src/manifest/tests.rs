@@ -1,0 +1,71 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn parsed(text: &str) -> Vec<Manifest> {
+    parse(&Arc::new(Source { name: "test.yaml".to_owned(), text: text.to_owned() })).unwrap()
+}
+
+/// What sigs.k8s.io/yaml, and so kubectl, makes of the same text.
+#[rstest]
+#[case::octal("v: 0644", json!(420))]
+#[case::boolean_yes("v: yes", json!(true))]
+#[case::boolean_on("v: on", json!(true))]
+#[case::quoted("v: 'yes'", json!("yes"))]
+#[case::exponent("v: 1e3", json!(1000))]
+#[case::integral_float("v: 1.0", json!(1))]
+#[case::no_octal("v: 08", json!(8))]
+#[case::fraction("v: 0.5", json!(0.5))]
+#[case::null("v: ~", json!(null))]
+#[case::empty("v:", json!(null))]
+#[case::block("v: |\n  a\n  b\n", json!("a\nb\n"))]
+#[case::timestamp("v: 2024-01-01T00:00:00Z", json!("2024-01-01T00:00:00Z"))]
+#[case::merge("b: &b {x: 1}\nv:\n  <<: *b\n  y: 2\n", json!({"x": 1, "y": 2}))]
+fn yaml_is_read_as_kubectl_reads_it(#[case] text: &str, #[case] value: Value) {
+    assert_eq!(parsed(text)[0].value["v"], value);
+}
+
+#[test]
+fn json_keeps_the_literals_of_numbers() {
+    let manifests = parsed(r#"{"a": 1234567890123456789012345, "b": [1.50]}"#);
+    assert_eq!(manifests[0].value.to_string(), r#"{"a":1234567890123456789012345,"b":[1.50]}"#);
+}
+
+#[test]
+fn documents_are_separate_and_empty_ones_are_skipped() {
+    let manifests = parsed("---\n# nothing\n---\nkind: A\n---\n---\nkind: B\n...\n");
+    let kinds: Vec<&str> = manifests.iter().filter_map(|manifest| manifest.value["kind"].as_str()).collect();
+    assert_eq!(kinds, ["A", "B"]);
+    assert_eq!(manifests.iter().map(Manifest::line).collect::<Vec<_>>(), [4, 7]);
+}
+
+#[test]
+fn a_list_stands_for_its_items_and_they_know_their_place() {
+    let text = "kind: List\nitems:\n- kind: A\n  metadata:\n    name: a\n- kind: B\n";
+    let manifests = parsed(text);
+    assert_eq!(manifests.len(), 2);
+    let range = manifests[0].value_at("/metadata/name").unwrap();
+    assert_eq!(&text[range], "a");
+    assert_eq!(manifests[1].line(), 6);
+}
+
+#[test]
+fn keys_and_values_know_their_bytes() {
+    let text = "metadata:\n  labels:\n    example.com/ä: \"ü\"\n    after: here\n";
+    let manifest = &parsed(text)[0];
+    assert_eq!(&text[manifest.key_at("/metadata/labels/example.com~1ä").unwrap()], "example.com/ä");
+    assert_eq!(&text[manifest.value_at("/metadata/labels/after").unwrap()], "here");
+    assert_eq!(manifest.value_at("/metadata/name"), None);
+}
+
+#[rstest]
+#[case::duplicate("a: 1\na: 2\n", "duplicate")]
+#[case::unclosed("a: [1\n", "test.yaml")]
+#[case::list("- a\n", "this is a list")]
+#[case::text("hello\n", "this is a string")]
+fn what_is_no_manifest_is_refused(#[case] text: &str, #[case] message: &str) {
+    let source = Arc::new(Source { name: "test.yaml".to_owned(), text: text.to_owned() });
+    let error = parse(&source).unwrap_err().to_string();
+    assert!(error.contains(message) && error.starts_with("test.yaml"), "{error}");
+}
