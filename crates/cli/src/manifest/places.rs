@@ -39,7 +39,8 @@ impl Places {
         match &node.value {
             Node::List(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    pointer.push_str(&format!("/{index}"));
+                    pointer.push('/');
+                    pointer.push_str(&index.to_string());
                     self.visit(item, pointer, text);
                     pointer.truncate(length);
                 }
