@@ -43,7 +43,7 @@ pub(super) fn documents(source: &Source) -> Result<Vec<Spanned<Node>>, Error> {
         strict_booleans: false,
     };
     let mut documents: Vec<Spanned<Node>> = serde_saphyr::from_str_multiple_with_options(&source.text, options)
-        .map_err(|error| Error::Syntax { source_name: source.name.clone(), problem: error.to_string() })?;
+        .map_err(|error| syntax(source, &error))?;
     if let [document] = documents.as_mut_slice() {
         // A YAML parser makes floats of numbers that JSON keeps as they are written.
         if source.text.trim_start().starts_with('{')
@@ -53,6 +53,23 @@ pub(super) fn documents(source: &Source) -> Result<Vec<Spanned<Node>>, Error> {
         }
     }
     Ok(documents)
+}
+
+fn syntax(source: &Source, error: &serde_saphyr::Error) -> Error {
+    let at = error.location().map(|location| (location.line(), location.column()));
+    let mut summary = error.without_snippet().to_string();
+    // The place and the library's own options are nothing that a user could do something with here.
+    if let Some((line, column)) = at {
+        let place = format!(" at line {line}, column {column}");
+        summary = summary.replace(&place, "");
+    }
+    let summary = summary.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
+    Error::Syntax {
+        source_name: source.name.clone(),
+        problem: error.to_string(),
+        summary,
+        at: at.and_then(|(line, column)| Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))),
+    }
 }
 
 fn restore_numbers(node: &mut Node, exact: &Value) {
