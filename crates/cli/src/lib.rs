@@ -9,6 +9,8 @@ pub mod args;
 pub mod commands;
 pub mod manifest;
 pub mod module;
+pub mod report;
+pub mod schema;
 pub mod status;
 pub mod terminal;
 

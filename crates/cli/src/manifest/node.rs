@@ -42,8 +42,8 @@ pub(super) fn documents(source: &Source) -> Result<Vec<Spanned<Node>>, Error> {
         legacy_octal_numbers: true,
         strict_booleans: false,
     };
-    let mut documents: Vec<Spanned<Node>> = serde_saphyr::from_str_multiple_with_options(&source.text, options)
-        .map_err(|error| syntax(source, &error))?;
+    let mut documents: Vec<Spanned<Node>> =
+        serde_saphyr::from_str_multiple_with_options(&source.text, options).map_err(|error| syntax(source, &error))?;
     if let [document] = documents.as_mut_slice() {
         // A YAML parser makes floats of numbers that JSON keeps as they are written.
         if source.text.trim_start().starts_with('{')
