@@ -6,6 +6,8 @@ mod locate;
 mod sets;
 mod settings;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::fmt::Write as _;
@@ -175,6 +177,8 @@ fn check(documents: &[Document]) -> Vec<Finding> {
     let mut settings: Vec<_> = of_settings.chain(of_policies).map(settings::judge).collect();
     let spots: Vec<_> = of(Role::SidecarSet).map(|document| Spot::sidecar_set(&document.manifest)).collect();
     let (sets, mut findings) = sets::decode(&spots);
+    let items = settings.iter().flat_map(|judged| judged.items.iter().cloned());
+    let every: Vec<_> = items.chain(spots).collect();
     if settings.is_empty() {
         findings.extend(sets::judge(&sets, None, documents));
     }
@@ -183,7 +187,7 @@ fn check(documents: &[Document]) -> Vec<Finding> {
     }
     findings.extend(sets::revisions(documents));
     findings.extend(settings.iter_mut().flat_map(|judged| std::mem::take(&mut judged.findings)));
-    findings.extend(lint::all(&lint::Everything { documents, settings: &settings, sets: &sets }));
+    findings.extend(lint::all(&lint::Everything { documents, settings: &settings, spots: &every, sets: &sets }));
     findings
 }
 

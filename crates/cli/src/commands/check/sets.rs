@@ -6,6 +6,7 @@ use pillion_core::controller_revision::ControllerRevision;
 use pillion_core::field::FieldError;
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_core::names;
 use pillion_core::outcome::Code;
 use pillion_core::settings::Settings;
 use pillion_core::validation::{injection, whitelist};
@@ -79,12 +80,27 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
         let mut more = injection::validate_revision(&subject.prepared, &revisions, namespace, &files);
         more.extend(whitelist::validate(&subject.prepared, context.gates, rules, namespace, &files));
         findings.extend(more.into_iter().map(|finding| match finding.code {
-            Code::Unavailable => subject.spot.warning_of(&finding.error, "not checked"),
+            Code::Unavailable => not_checked(&subject.spot, &finding.error, namespace),
             _ if settings.is_none() => subject.spot.warning_of(&finding.error, "as far as these files tell"),
             _ => subject.spot.error(&finding.error),
         }));
     }
     findings
+}
+
+/// What nobody can tell without the cluster.
+fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding {
+    let path = error.path.as_str();
+    if path.starts_with("spec.patchPodMetadata") {
+        let message = format!(
+            "not checked whether these annotations are allowed: there is neither a whitelist in settings nor ConfigMap \
+             \"{namespace}/{}\"",
+            names::WHITELIST_CONFIG_MAP
+        );
+        return spot.warning(path, message, "check it together with the settings, or with that ConfigMap");
+    }
+    let message = format!("not checked whether this ControllerRevision is in namespace {namespace:?} and can be used");
+    spot.warning(path, message, "check it together with the ControllerRevision")
 }
 
 /// The rules of the settings, for a list in which the settings' own `SidecarSet`s come first: a conflict is reported

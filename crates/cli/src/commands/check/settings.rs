@@ -18,6 +18,8 @@ pub struct Judged<'a> {
     pub spot: Spot<'a>,
     /// The settings; those that cannot be decoded, without what is wrong in them.
     pub settings: Settings,
+    /// Where their `SidecarSet`s stand.
+    pub items: Vec<Spot<'a>>,
     /// Their `SidecarSet`s, those whose types are right.
     pub subjects: Vec<Subject<'a>>,
     /// The errors that `validate_settings` answers. Where something cannot be decoded, the module stops there; here
@@ -47,8 +49,9 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
             && error.value.as_deref().is_some_and(|base| undecodable.contains(&base))
     };
     findings.extend(invalid.iter().filter(|error| !is_caused(error)).map(|error| finding(&spot, error, &places)));
-    let subjects = items.iter().enumerate().filter_map(|(index, raw)| Subject::of(spot.item(index, raw))).collect();
-    Judged { spot, settings, subjects, findings }
+    let items: Vec<Spot<'_>> = items.iter().enumerate().map(|(index, raw)| spot.item(index, raw)).collect();
+    let subjects = items.iter().cloned().filter_map(Subject::of).collect();
+    Judged { spot, settings, items, subjects, findings }
 }
 
 fn name(items: &[Value], index: usize) -> Option<&str> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::documents::{Document, Role};
 use super::sets::Files;
 use super::settings::Judged;
-use super::subject::Subject;
+use super::subject::{Spot, Subject};
 use crate::report::Finding;
 
 /// Everything that has been read.
@@ -21,24 +21,27 @@ pub struct Everything<'a> {
     pub documents: &'a [Document],
     /// Settings, those of policies among them.
     pub settings: &'a [Judged<'a>],
+    /// Where all `SidecarSet`s stand, also those whose types are wrong.
+    pub spots: &'a [Spot<'a>],
     /// `SidecarSet`s in files of their own.
     pub sets: &'a [Subject<'a>],
 }
 
 /// All warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
-    let Everything { documents, settings, sets } = *everything;
+    let Everything { documents, settings, spots, sets } = *everything;
     let namespaces: Vec<&Value> = documents
         .iter()
         .filter(|document| document.role == Role::Namespace)
         .map(|document| &document.manifest.value)
         .collect();
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = spots.iter().flat_map(fields::unknown).collect();
     for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
         for subject in group {
-            findings.extend(fields::unknown(subject));
+            findings.extend(fields::words(subject));
             findings.extend(stored::hash(subject));
             findings.extend(matching::never(subject, &namespaces));
+            findings.extend(volumes::unused(subject));
         }
         findings.extend(matching::hidden_bases(group));
         findings.extend(volumes::shared(group));

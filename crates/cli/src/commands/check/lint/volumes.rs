@@ -1,6 +1,6 @@
 //! Volumes that are not what they seem.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_core::json;
 
@@ -39,6 +39,25 @@ pub(super) fn shared(group: &[Subject<'_>]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Volumes that no container of the `SidecarSet` uses, and that no Pod gets (M-26).
+pub(super) fn unused(subject: &Subject<'_>) -> Vec<Finding> {
+    let containers = subject.set.init_containers().iter().chain(subject.set.containers());
+    let used: BTreeSet<&str> = containers
+        .flat_map(|container| ["volumeMounts", "volumeDevices"].map(|list| json::items(container, &[list])))
+        .flatten()
+        .map(|item| json::text(item, &["name"]))
+        .collect();
+    let volumes = subject.set.volumes().iter().map(|volume| json::text(volume, &["name"])).enumerate();
+    let unused = volumes.filter(|(_, name)| !name.is_empty() && !used.contains(name));
+    unused
+        .map(|(index, _)| {
+            let path = format!("spec.volumes[{index}].name");
+            let message = "no container of this SidecarSet uses the volume; it is not injected";
+            subject.spot.warning(&path, message, "mount it, or remove it")
+        })
+        .collect()
 }
 
 /// Two of one name, or a canary and its base: no Pod gets both.
