@@ -29,6 +29,7 @@ pub mod schema;
 pub mod select;
 pub mod selector;
 pub mod settings;
+pub mod service_account;
 pub mod sidecar_set;
 pub mod time;
 pub mod validation;

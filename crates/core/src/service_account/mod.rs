@@ -1,0 +1,7 @@
+//! ServiceAccounts of sidecars (`serviceaccounts.md`).
+//!
+//! What the policy and the controller have to agree on: the names of what the controller makes ([`names`]) and the
+//! rules that a merged Role holds ([`permissions`]).
+
+pub mod names;
+pub mod permissions;
