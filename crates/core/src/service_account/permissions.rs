@@ -76,7 +76,9 @@ pub fn atoms(rules: &[Value]) -> Vec<Atom> {
                     if names.is_empty() {
                         add(None);
                     }
-                    names.iter().for_each(|name| add(Some(name)));
+                    for name in &names {
+                        add(Some(name));
+                    }
                 }
             }
         }
