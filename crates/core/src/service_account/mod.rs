@@ -1,8 +1,12 @@
 //! ServiceAccounts of sidecars (`serviceaccounts.md`).
 //!
-//! What the policy and the controller have to agree on: the names of what the controller makes ([`names`]) and the
-//! rules that a merged Role holds ([`permissions`]). And what a SidecarSet says ([`declared`]).
+//! What a SidecarSet says ([`declared`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
+//! and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
+//! them ([`merged`]).
 
+pub mod decide;
 pub mod declared;
+pub mod merged;
 pub mod names;
 pub mod permissions;
+pub mod rules;
