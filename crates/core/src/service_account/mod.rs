@@ -2,7 +2,7 @@
 //!
 //! What a SidecarSet says ([`declared`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
 //! and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
-//! them ([`merged`]).
+//! them ([`merged`]); [`tokens`] carries the decision out.
 
 pub mod decide;
 pub mod declared;
@@ -10,3 +10,4 @@ pub mod merged;
 pub mod names;
 pub mod permissions;
 pub mod rules;
+pub mod tokens;

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use rstest::rstest;
 use serde_json::json;
 
@@ -81,10 +83,10 @@ fn shown(decided: Result<Decision, Vec<Reason>>) -> String {
                 text.push_str(", hidden");
             }
             for grant in decision.grants {
-                text.push_str(&format!("; {}: {} {:?}", grant.sidecar_set, grant.account, grant.token));
+                let _ = write!(text, "; {}: {} {:?}", grant.sidecar_set, grant.account, grant.token);
             }
             for (name, why) in decision.skipped {
-                text.push_str(&format!("; {name} skipped: {why}"));
+                let _ = write!(text, "; {name} skipped: {why}");
             }
             text
         }
