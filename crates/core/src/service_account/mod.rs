@@ -1,9 +1,10 @@
 //! ServiceAccounts of sidecars (`serviceaccounts.md`).
 //!
-//! What a SidecarSet says ([`declared`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
+//! What a SidecarSet says ([`declared`]) and whether its author may ([`author`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
 //! and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
 //! them ([`merged`]); [`tokens`] carries the decision out.
 
+pub mod author;
 pub mod decide;
 pub mod declared;
 pub mod merged;
