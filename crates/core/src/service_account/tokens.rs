@@ -44,7 +44,8 @@ fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     sources.iter().filter_map(|source| source.get("serviceAccountToken")).filter(|token| !token.is_null())
 }
 
-fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+/// The init containers and the containers of a Pod.
+pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     LISTS.into_iter().flat_map(|list| json::items(pod, &["spec", list]))
 }
 
@@ -72,23 +73,47 @@ pub fn further_token<'a>(pod: &'a Value, owners: &Owners) -> Option<&'a str> {
     containers(pod).filter(|container| !is_owner(container)).find(holds).map(pod::name)
 }
 
+/// What of ours a container reaches for that `owns` does not allow: volumes and Secrets with tokens, by name.
+fn reaches(pod: &Value, container: &Value, owns: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let secret_of_ours = |secret: &str| secret.starts_with(names::TOKEN_SECRET_PREFIX);
+    for mount in mounts(container) {
+        let mounted = pod::name(mount);
+        if mounted.starts_with(names::TOKEN_VOLUME_PREFIX) {
+            if !owns(mounted) {
+                found.push(format!("mounts the volume \"{mounted}\""));
+            }
+            continue;
+        }
+        for secret in volume(pod, mounted).map(secrets_of_volume).unwrap_or_default() {
+            if secret_of_ours(secret) {
+                found.push(format!("mounts the Secret \"{secret}\""));
+            }
+        }
+    }
+    for secret in secrets_of_environment(container) {
+        if secret_of_ours(secret) {
+            found.push(format!("takes its environment from the Secret \"{secret}\""));
+        }
+    }
+    found
+}
+
+/// The tokens of sidecars that a container reaches for, as what it does (E7).
+pub fn reached_for(pod: &Value, container: &Value) -> Vec<String> {
+    reaches(pod, container, &|_| false)
+}
+
 /// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
 /// volume or in the environment. `accounts` says which containers own which account.
 pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        let owns = |prefix: &str, hashed: &str| {
-            accounts.iter().any(|(account, owners)| {
-                let ours = if prefix == names::TOKEN_VOLUME_PREFIX {
-                    names::token_volume(account)
-                } else {
-                    names::token_secret(account)
-                };
-                ours == hashed && owners.contains(name)
-            })
+        let owns = |mounted: &str| {
+            accounts.iter().any(|(account, owners)| owners.contains(name) && names::token_volume(account) == mounted)
         };
-        let mut refuse = |what: String| {
+        for what in reaches(pod, container, &owns) {
             reasons.push(Reason {
                 sidecar_set: None,
                 field: FieldPath::new("spec"),
@@ -96,22 +121,28 @@ pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason
                 remedy: "remove it; only the containers of the SidecarSet may hold its token".to_owned(),
                 code: Code::Forbidden,
             });
-        };
-        for mount in mounts(container) {
-            let mounted = pod::name(mount);
-            if mounted.starts_with(names::TOKEN_VOLUME_PREFIX) && !owns(names::TOKEN_VOLUME_PREFIX, mounted) {
-                refuse(format!("mounts the volume \"{mounted}\""));
-                continue;
-            }
-            for secret in volume(pod, mounted).map(secrets_of_volume).unwrap_or_default() {
-                if secret.starts_with(names::TOKEN_SECRET_PREFIX) && !owns(names::TOKEN_SECRET_PREFIX, secret) {
-                    refuse(format!("mounts the Secret \"{secret}\""));
-                }
-            }
         }
-        for secret in secrets_of_environment(container) {
-            if secret.starts_with(names::TOKEN_SECRET_PREFIX) {
-                refuse(format!("takes its environment from the Secret \"{secret}\""));
+    }
+    reasons
+}
+
+/// B10: owners that lack the token which a decision gives them.
+pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for (account, owners) in accounts.iter() {
+        let wanted = names::token_volume(account);
+        for container in containers(pod).filter(|container| owners.contains(pod::name(container))) {
+            let has = mounts(container)
+                .iter()
+                .any(|mount| pod::name(mount) == wanted && names::is_mount_path(json::text(mount, &["mountPath"])));
+            if !has {
+                reasons.push(Reason {
+                    sidecar_set: None,
+                    field: FieldPath::new("spec"),
+                    problem: format!("sidecar \"{}\" lacks the token of \"{account}\"", pod::name(container)),
+                    remedy: "find the webhook that took it away, or the injecting policy that did not run".to_owned(),
+                    code: Code::Forbidden,
+                });
             }
         }
     }

@@ -231,6 +231,21 @@ fn e4_nobody_but_owners_reaches_a_sidecars_token(#[case] container: Value, #[cas
 }
 
 #[test]
+fn b10_owners_without_their_token_are_found() {
+    let accounts = accounts(&isolate(), &agent());
+    let texts: Vec<String> = lacking(&pod(), &accounts).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "spec: sidecar \"agent\" lacks the token of \"x\"; find the webhook that took it away, or the injecting policy \
+          that did not run"
+        ]
+    );
+    let settled = settle(&pod(), &isolate(), &agent()).unwrap();
+    assert_eq!(lacking(&settled.pod, &accounts), []);
+}
+
+#[test]
 fn a_volume_of_our_name_that_is_not_ours_is_refused() {
     let mut before = pod();
     let name = names::token_volume("x");
