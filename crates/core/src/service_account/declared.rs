@@ -246,7 +246,7 @@ fn permissions(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
 }
 
 /// A PolicyRule holds lists of strings.
-fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(crate) fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(rule) = rule.as_object() else {
         errors.push(FieldError::new(path, Cause::Type, wanted(rule, "a PolicyRule")));
         return;

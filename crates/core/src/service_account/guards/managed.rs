@@ -50,12 +50,11 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
         let goes = change.operation == Operation::Delete;
         match is_terminating(change.namespace, lookup) {
             Ok(true) if goes => {}
-            Ok(_) => findings.reasons.push(forbidden("metadata.name", problem, &remedy)),
             Err(failure) if goes => {
                 let what = format!("Namespace \"{}\"", change.namespace);
                 findings.reasons.push(unreadable("metadata.namespace", &what, failure, "v1", "Namespace"));
             }
-            Err(_) => findings.reasons.push(forbidden("metadata.name", problem, &remedy)),
+            _ => findings.reasons.push(forbidden("metadata.name", problem, &remedy)),
         }
     } else if is_account && change.operation == Operation::Update {
         added_references(change, &mut findings);
