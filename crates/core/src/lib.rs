@@ -18,6 +18,7 @@ pub mod inject;
 pub mod json;
 pub mod lookup;
 pub mod names;
+mod node;
 pub mod ordered;
 pub mod outcome;
 pub mod pattern;
