@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::input::{Source, sources, sources_each};
+pub use self::node::json_values;
 pub use self::places::{Places, token};
 
 /// Why a text holds no manifests.
@@ -65,6 +66,18 @@ impl Manifest {
         self.places.key(&format!("{}{pointer}", self.within))
     }
 
+    /// The objects of this document: itself, or the items where it is a List.
+    pub fn objects(&self) -> Vec<Self> {
+        let mut objects = Vec::new();
+        expand(self.clone(), &mut objects);
+        objects
+    }
+
+    /// The JSON pointer of this object in its document: not empty for an item of a List.
+    pub fn pointer(&self) -> &str {
+        &self.within
+    }
+
     /// The line on which the object starts, from 1.
     pub fn line(&self) -> usize {
         self.source.line(self.value_at("").map_or(0, |range| range.start))
@@ -82,6 +95,25 @@ pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
 /// [`parse`] for those who want to know of every document that is no manifest. A syntax error ends the text: nobody
 /// can say where the next document starts.
 pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
+    let mut manifests = Vec::new();
+    for document in documents_each(source) {
+        match document {
+            Ok(document) => expand(document, &mut manifests),
+            Err(error) => manifests.push(Err(error)),
+        }
+    }
+    manifests
+}
+
+/// Reads the documents of a text as they stand: a List is one of them. Documents that are empty are skipped.
+///
+/// # Errors
+/// As [`parse`].
+pub fn documents(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    documents_each(source).into_iter().collect()
+}
+
+fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let documents = match node::documents(source) {
         Ok(documents) => documents,
         Err(error) => return vec![Err(error)],
@@ -93,16 +125,15 @@ pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
         if value.is_null() {
             continue;
         }
-        if !value.is_object() {
-            manifests.push(Err(Error::NotAnObject {
+        manifests.push(if value.is_object() {
+            Ok(Manifest { value, source: Arc::clone(source), places, within: String::new() })
+        } else {
+            Err(Error::NotAnObject {
                 source_name: source.name.clone(),
                 line: source.line(places.value("").map_or(0, |range| range.start)),
                 found: pillion_core::json::type_name(&value),
-            }));
-            continue;
-        }
-        let whole = Manifest { value, source: Arc::clone(source), places, within: String::new() };
-        expand(whole, &mut manifests);
+            })
+        });
     }
     manifests
 }
