@@ -11,7 +11,7 @@ MODULE := $(TARGET_DIR)/$(TARGET)/release/pillion_policy.wasm
 # number only ever goes down.
 GOAL := 400000
 LIMIT := 630000
-SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) Cargo.toml Cargo.lock
+SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) build.rs Cargo.toml Cargo.lock
 
 # What annotates the module and runs it in the bats suite: kwctl where it is installed, else the pillion of this folder,
 # which KWCTL=pillion chooses in any case.
