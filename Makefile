@@ -11,7 +11,7 @@ MODULE := target/$(TARGET)/release/pillion_policy.wasm
 # number only ever goes down.
 GOAL := 400000
 LIMIT := 630000
-SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) Cargo.toml Cargo.lock
+SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) build.rs Cargo.toml Cargo.lock
 
 .PHONY: fmt lint test e2e-tests run bench size deny clean
 
