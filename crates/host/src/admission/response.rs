@@ -115,8 +115,8 @@ impl AdmissionResponse {
         let patch = match (mutated_object, object) {
             (None, _) => None,
             (Some(_), None) => {
-                let message = "the policy wants to change an object, but the request has none, as when objects are \
-                               deleted: this is not allowed";
+                let message = "Incoming object is null, which happens only with DELETE operations, but the policy is \
+                               attempting a mutation. This is not allowed";
                 return Self::refused(uid, message.to_owned(), None);
             }
             (Some(mutated), Some(object)) => patch(object, &mutated),
@@ -224,7 +224,7 @@ mod tests {
         let response = AdmissionResponse::new("u", None, decision(json!({"accepted": true, "mutated_object": {}})));
         assert!(!response.allowed && response.patch.is_none());
         let status = response.status.unwrap();
-        assert!(status.message.unwrap().contains("the request has none"));
+        assert!(status.message.unwrap().starts_with("Incoming object is null"));
         assert_eq!(status.code, None);
     }
 

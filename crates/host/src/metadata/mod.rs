@@ -32,7 +32,20 @@ pub enum MetadataError {
     /// It is, but says what it cannot say: one line for each field.
     #[error("{}", .0.join("\n"))]
     Invalid(Vec<String>),
+    /// The module is of a kind that this host does not run.
+    #[error("executionMode: Unsupported value: \"{0}\": only waPC modules run here, use kwctl for the others")]
+    Mode(ExecutionMode),
+    /// The policy asks for a newer Kubewarden than this host is like.
+    #[error(
+        "minimumKubewardenVersion: the policy needs Kubewarden {0}, this host is like {}.{}",
+        KUBEWARDEN.0,
+        KUBEWARDEN.1
+    )]
+    NeedsNewer(String),
 }
+
+/// The release of Kubewarden whose policy server this host is like: major and minor number.
+const KUBEWARDEN: (u64, u64) = (1, 36);
 
 /// The requests that a policy wants to see, as a webhook configuration says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,6 +202,23 @@ impl Metadata {
     pub fn validate(&self) -> Result<(), MetadataError> {
         let problems = validate::problems(self);
         if problems.is_empty() { Ok(()) } else { Err(MetadataError::Invalid(problems)) }
+    }
+
+    /// Whether a module with this metadata can be run by this host.
+    ///
+    /// # Errors
+    /// [`MetadataError::Mode`] where it is no waPC guest, [`MetadataError::NeedsNewer`] where it needs a newer
+    /// Kubewarden; patch releases do not count.
+    pub fn runs_here(&self) -> Result<(), MetadataError> {
+        if self.execution_mode != ExecutionMode::KubewardenWapc {
+            return Err(MetadataError::Mode(self.execution_mode));
+        }
+        match self.minimum_kubewarden_version.as_deref() {
+            Some(version) if validate::minor_version(version).is_some_and(|wanted| wanted > KUBEWARDEN) => {
+                Err(MetadataError::NeedsNewer(version.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The module with this metadata, in the place of what it had.

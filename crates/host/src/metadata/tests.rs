@@ -148,6 +148,22 @@ fn versions_are_semantic(#[case] text: &str, #[case] expected: Option<(u64, u64)
     assert_eq!(validate::problems(&metadata(&yaml)).is_empty(), expected.is_some());
 }
 
+#[rstest]
+#[case::the_same("minimumKubewardenVersion: 1.36.9", None)]
+#[case::older("minimumKubewardenVersion: 1.9.0", None)]
+#[case::newer(
+    "minimumKubewardenVersion: 1.37.0",
+    Some("minimumKubewardenVersion: the policy needs Kubewarden 1.37.0, this host is like 1.36")
+)]
+#[case::other_mode(
+    "executionMode: gatekeeper",
+    Some("executionMode: Unsupported value: \"gatekeeper\": only waPC modules run here, use kwctl for the others")
+)]
+fn what_this_host_cannot_run_is_refused(#[case] line: &str, #[case] expected: Option<&str>) {
+    let policy = metadata(&format!("rules: []\nmutating: true\n{line}"));
+    assert_eq!(policy.runs_here().err().map(|error| error.to_string()).as_deref(), expected);
+}
+
 #[test]
 fn capabilities_are_guessed_from_the_texts_of_the_module() {
     let data = b"kubernetes..get_resource..oci..v1/oci_manifest_config";
