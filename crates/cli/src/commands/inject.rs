@@ -3,6 +3,8 @@
 mod documents;
 mod object;
 mod output;
+#[cfg(test)]
+mod tests;
 mod timestamp;
 
 use std::fmt;
