@@ -90,10 +90,12 @@ impl Kind {
         }
     }
 
-    /// The statement of the specification that makes the rule; `docs/compatibility.md` uses the same ids.
+    /// The statement of the specification that makes the rule; `docs/compatibility.md` uses the same ids. Empty where
+    /// no rule was asked.
     pub const fn rule(self) -> &'static str {
         match self {
-            Self::PodNotActive | Self::Undecodable => "P-2",
+            Self::Undecodable => "",
+            Self::PodNotActive => "P-2",
             Self::OtherNamespace => "P-4",
             Self::Paused
             | Self::NamespaceLabel
