@@ -8,10 +8,14 @@
 pub mod args;
 pub mod commands;
 pub mod files;
+pub mod diff;
 pub mod manifest;
 pub mod module;
+pub mod preview;
 pub mod status;
 pub mod terminal;
+pub mod workload;
+pub mod yaml;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::input::{Source, sources};
-pub use self::places::Places;
+pub use self::node::json_values;
+pub use self::places::{Places, token};
 
 /// Why a text holds no manifests.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,18 @@ impl Manifest {
         self.places.key(&format!("{}{pointer}", self.within))
     }
 
+    /// The objects of this document: itself, or the items where it is a List.
+    pub fn objects(&self) -> Vec<Self> {
+        let mut objects = Vec::new();
+        expand(self.clone(), &mut objects);
+        objects
+    }
+
+    /// The JSON pointer of this object in its document: not empty for an item of a List.
+    pub fn pointer(&self) -> &str {
+        &self.within
+    }
+
     /// The line on which the object starts, from 1.
     pub fn line(&self) -> usize {
         self.source.line(self.value_at("").map_or(0, |range| range.start))
@@ -72,6 +85,18 @@ impl Manifest {
 /// # Errors
 /// [`Error`] for the first document that is no manifest.
 pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    let mut manifests = Vec::new();
+    for document in documents(source)? {
+        expand(document, &mut manifests);
+    }
+    Ok(manifests)
+}
+
+/// Reads the documents of a text as they stand: a List is one of them. Documents that are empty are skipped.
+///
+/// # Errors
+/// As [`parse`].
+pub fn documents(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
     let mut manifests = Vec::new();
     for document in node::documents(source)? {
         let places = Arc::new(Places::of(&document, &source.text));
@@ -86,8 +111,7 @@ pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
                 found: pillion_core::json::type_name(&value),
             });
         }
-        let whole = Manifest { value, source: Arc::clone(source), places, within: String::new() };
-        expand(whole, &mut manifests);
+        manifests.push(Manifest { value, source: Arc::clone(source), places, within: String::new() });
     }
     Ok(manifests)
 }

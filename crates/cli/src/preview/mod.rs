@@ -1,0 +1,103 @@
+//! The policy's answer to Pods, asked before they exist: the built-in module with settings and a cluster that are put
+//! together from manifests.
+
+mod args;
+mod cluster;
+mod label;
+mod request;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pillion_core::json;
+use pillion_host::{Module, ValidationResponse};
+use serde_json::Value;
+
+pub use self::args::{Inputs, Situation};
+pub use self::cluster::Manifests;
+pub use self::label::label;
+pub use self::settings::{Assembled, assemble, of_files};
+use crate::manifest::Manifest;
+use crate::workload::Template;
+use crate::workload::{admission, pod};
+
+/// Everything that decides about a Pod.
+pub struct Preview {
+    module: Module,
+    settings: Value,
+    cluster: Arc<Manifests>,
+    namespace: String,
+}
+
+/// A Pod and what the policy says to it.
+#[derive(Debug)]
+pub struct Admission {
+    /// The Pod as its controller or its author sends it.
+    pub sent: Value,
+    /// The Pod as the webhook sees it.
+    pub before: Value,
+    /// The Pod after the policy; as before where it was refused.
+    pub after: Value,
+    /// The answer.
+    pub answer: ValidationResponse,
+}
+
+impl Preview {
+    /// A preview with the built-in module.
+    ///
+    /// `settings` are the policy's; `namespace` is that of objects that name none.
+    ///
+    /// # Errors
+    /// Where the module cannot be loaded.
+    pub fn new(settings: Value, cluster: Arc<Manifests>, namespace: &str) -> anyhow::Result<Self> {
+        Ok(Self { module: crate::module::load()?, settings, cluster, namespace: namespace.to_owned() })
+    }
+
+    /// Whether a policy server would start with the settings; if not, what the module says about them.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn check_settings(&self) -> anyhow::Result<Result<(), String>> {
+        let verdict = self.module.validate_settings(&self.settings)?;
+        Ok(if verdict.valid { Ok(()) } else { Err(verdict.message.unwrap_or_default()) })
+    }
+
+    /// The namespace of an object.
+    pub fn namespace<'a>(&'a self, object: &'a Value) -> &'a str {
+        match json::text(object, &["metadata", "namespace"]) {
+            "" => &self.namespace,
+            namespace => namespace,
+        }
+    }
+
+    /// Asks the policy about the Pod of a template; `None` where the object has nothing at that place.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn admit(&self, object: &Value, template: &Template) -> anyhow::Result<Option<Admission>> {
+        let namespace = self.namespace(object);
+        let Some(sent) = pod::of(object, template, namespace) else { return Ok(None) };
+        let mut before = sent.clone();
+        admission::apply(&mut before, |name| self.cluster.object("v1", "ServiceAccount", Some(namespace), name));
+        let request = request::create(&before, namespace, template);
+        let mut answer = self.module.validate(&request, &self.settings, Arc::clone(&self.cluster) as _)?;
+        let after = answer.mutated_object.take().unwrap_or_else(|| before.clone());
+        Ok(Some(Admission { sent, before, after, answer }))
+    }
+
+    /// The Namespaces that the policy asked for since the last call and that no manifest describes.
+    pub fn assumed(&self) -> Vec<String> {
+        self.cluster.assumed()
+    }
+}
+
+/// The cluster that manifests describe.
+pub fn cluster_of<'a>(
+    manifests: impl IntoIterator<Item = &'a Manifest>,
+    namespace: &str,
+    namespace_labels: BTreeMap<String, String>,
+) -> Arc<Manifests> {
+    let objects = manifests.into_iter().map(|manifest| manifest.value.clone());
+    Arc::new(Manifests::new(objects, namespace, namespace_labels))
+}
