@@ -15,8 +15,8 @@ const AS_PLUGIN: &str = "kubectl pillion";
 
 const MORE: &str = "\
 Examples:
-  pillion inject --diff -f test_data/settings-log-agent.json test_data/pod-create-review.json
-  pillion explain --settings test_data/settings-log-agent.json test_data/pod-create-review.json
+  pillion inject test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --diff
+  pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
   pillion check test_data/settings-log-agent.json
   pillion help explain
 

@@ -7,8 +7,8 @@
 
 pub mod args;
 pub mod commands;
-pub mod files;
 pub mod diff;
+pub mod files;
 pub mod manifest;
 pub mod module;
 pub mod preview;
