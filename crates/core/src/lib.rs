@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod controller_revision;
+pub mod explain;
 pub mod expression;
 pub mod field;
 pub mod format;
