@@ -10,7 +10,7 @@ MODULE := target/$(TARGET)/release/pillion_policy.wasm
 # What the module should weigh at most, in bytes, and what it may weigh until it does (docs/design.md): the second
 # number only ever goes down.
 GOAL := 400000
-LIMIT := 560000
+LIMIT := 470000
 SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) Cargo.toml Cargo.lock
 
 .PHONY: fmt lint test e2e-tests run bench size deny clean
