@@ -79,7 +79,7 @@ fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<Sid
 }
 
 /// `<number>%` as a fraction. The number is what Go reads as a float in decimal, digit separators (`1_000`) included.
-fn percentage(text: &str) -> Option<f64> {
+pub(crate) fn percentage(text: &str) -> Option<f64> {
     let number = text.strip_suffix('%')?;
     let is_digit = |part: &str, at_end: bool| {
         let mut bytes = part.bytes();
@@ -104,7 +104,7 @@ fn percentage(text: &str) -> Option<f64> {
 
 /// The candidate that the Pod says it was injected with, where its containers are there: the API server gives every
 /// call of a webhook a new uid, and a second draw must not change a Pod that was admitted a moment ago.
-fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Option<&'a SidecarSet> {
+pub(crate) fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Option<&'a SidecarSet> {
     let records = Records::read(pod.annotations(), names::HASH).ok()?;
     candidates.into_iter().find(|set| {
         let revision = json::text(set.as_value(), &["status", "latestRevision"]);
