@@ -1,5 +1,7 @@
 //! `pillion schema`: the JSON Schema of the settings, for editors and CI.
 
+use std::io;
+
 use clap::ValueEnum;
 
 use crate::schema;
@@ -42,7 +44,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         (Format::Markdown, false) => write!(terminal.out(), "{}", schema::markdown::settings())?,
         (Format::Json, is_sidecar_set) => {
             let schema = if is_sidecar_set { schema::of_sidecar_set() } else { schema::of_settings() };
-            serde_json::to_writer_pretty(terminal.out(), &schema)?;
+            // As an error of the stream, so that a closed pipe is known as one.
+            serde_json::to_writer_pretty(terminal.out(), &schema).map_err(io::Error::from)?;
             writeln!(terminal.out())?;
         }
     }

@@ -98,7 +98,7 @@ pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
     for document in documents_each(source) {
         match document {
-            Ok(document) => expand(document, &mut manifests),
+            Ok(document) => manifests.extend(document.objects().into_iter().map(Ok)),
             Err(error) => manifests.push(Err(error)),
         }
     }
@@ -139,19 +139,19 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
 }
 
 /// A `List` is how `kubectl get` prints several objects.
-fn expand(manifest: Manifest, into: &mut Vec<Result<Manifest, Error>>) {
+fn expand(manifest: Manifest, into: &mut Vec<Manifest>) {
     let is_list = manifest.value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
     let Some(items) = manifest.value.get("items").and_then(Value::as_array).filter(|_| is_list) else {
-        into.push(Ok(manifest));
+        into.push(manifest);
         return;
     };
     for (index, item) in items.iter().enumerate() {
-        into.push(Ok(Manifest {
+        into.push(Manifest {
             value: item.clone(),
             source: Arc::clone(&manifest.source),
             places: Arc::clone(&manifest.places),
             within: format!("{}/items/{index}", manifest.within),
-        }));
+        });
     }
 }
 

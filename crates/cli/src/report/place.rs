@@ -88,7 +88,7 @@ fn floor(text: &str, mut at: usize) -> usize {
 
 fn position(text: &str, offset: usize) -> Position {
     let before = text.get(..offset).unwrap_or(text);
-    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     Position { line, column }
 }

@@ -54,7 +54,7 @@ pub fn sidecar_set() -> String {
         for field in fields::described(name) {
             row(
                 &mut out,
-                &[&format!("`{}`", field.name()), &shown(field.default.unwrap_or_default()), &meaning(field)],
+                &[&format!("`{}`", field.name()), &field.default.map(shown).unwrap_or_default(), &meaning(field)],
             );
         }
     }

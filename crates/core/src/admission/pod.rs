@@ -60,13 +60,22 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
 }
 
 fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Injected>, Vec<Reason>> {
-    let pod = Pod::decode(request.object).map_err(|errors| errors.into_iter().map(undecodable).collect::<Vec<_>>())?;
+    let pod = Pod::decode(request.object).map_err(|errors| {
+        let mut reasons = Vec::new();
+        for error in errors {
+            reasons.push(undecodable(error));
+        }
+        reasons
+    })?;
     if !pod.is_active() {
         return Ok(None);
     }
     let namespace = [pod.namespace(), request.namespace].into_iter().find(|namespace| !namespace.is_empty());
     let query = Query { pod, namespace: namespace.unwrap_or("default"), uid: request.uid };
-    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let mut compiled = Vec::new();
+    for set in context.sidecar_sets {
+        compiled.push(CompiledSet::of_manifest(set));
+    }
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let (sets, mut reasons) = select::select(&compiled, query, sources);

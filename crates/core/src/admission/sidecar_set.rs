@@ -73,8 +73,12 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let supported = Version::ALL.map(Version::api_version);
         return undecodable(&name, vec![FieldError::not_supported(&FieldPath::new("apiVersion"), version, &supported)]);
     };
-    let stand_ins = ["apiVersion", "kind"].into_iter().filter(|key| json::text(&object, &[key]).is_empty());
-    let stand_ins: Vec<&str> = stand_ins.collect();
+    let mut stand_ins = Vec::new();
+    for key in ["apiVersion", "kind"] {
+        if json::text(&object, &[key]).is_empty() {
+            stand_ins.push(key);
+        }
+    }
     let decoded = match decode_as(version, object, &root) {
         Ok(decoded) => decoded,
         Err(errors) => return undecodable(&name, errors),
@@ -105,18 +109,17 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         None if object == *decoded.object() => Verdict::Unchanged,
         None => {
             // What only stood in for the decoder is not the user's.
-            for key in stand_ins {
-                object.as_object_mut().and_then(|object| object.remove(key));
+            if let Value::Object(object) = &mut object {
+                json::retain(object, &|key, _| !stand_ins.contains(&key));
             }
             Verdict::Mutated(object)
         }
     });
     let unknown = schema::unknown(decoded.object(), version.schema(), &root);
-    outcome.warnings.extend(
-        unknown.iter().map(|path| {
-            format!("{path}: unknown field; it is kept and injected, but rollouts do not see changes to it")
-        }),
-    );
+    for path in unknown {
+        let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
+        outcome.warnings.push([path.as_str(), wrong].concat());
+    }
     if !matches!(outcome.verdict, Verdict::Refused(_)) && !context.others.iter().any(|other| other.name() == set.name())
     {
         outcome.warnings.push(format!(
@@ -138,8 +141,13 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
             }
         }
     }
-    let decoded =
-        decode(object).map_err(|errors| errors.into_iter().map(|error| error.below(path)).collect::<Vec<_>>())?;
+    let decoded = decode(object).map_err(|errors| {
+        let mut below = Vec::new();
+        for error in errors {
+            below.push(error.below(path));
+        }
+        below
+    })?;
     if decoded.version() == version {
         return Ok(decoded);
     }

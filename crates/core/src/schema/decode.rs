@@ -32,18 +32,17 @@ fn object(value: &mut Value, schema: &'static Schema, place: &Place<'_>, depth: 
         errors.push(mismatch(value, "an object", place));
         return;
     };
-    let mut nulls = Vec::new();
+    let mut nulls = false;
     for (name, value) in object.iter_mut() {
         let place = place.child(name);
         match schema.field(name) {
-            Some(_) if value.is_null() => nulls.push(name.clone()),
+            Some(_) if value.is_null() => nulls = true,
             Some(known) => field(value, known, &place, depth, errors),
             None => nesting(value, &place, depth, errors),
         }
     }
-    // Not `retain`, which compiles a walk of its own.
-    for name in nulls {
-        object.remove(&name);
+    if nulls {
+        json::retain(object, &|name, value| !value.is_null() || schema.field(name).is_none());
     }
 }
 

@@ -140,7 +140,7 @@ pub fn name_error(name: &str) -> Option<String> {
     if name.contains('/') {
         return Some("an account is one of the Pod's own namespace; give its name without a namespace".to_owned());
     }
-    format::dns_subdomain(name)
+    format::dns_subdomain(name).map(Into::into)
 }
 
 /// V6: what the API server would refuse in a Role, and what RBAC never grants.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::read::{items, wrong_type};
-use crate::field::{Cause, FieldError, FieldPath};
+use super::read;
+use crate::field::{Cause, FieldError, FieldPath, Place};
 use crate::service_account::declared;
 use crate::service_account::permissions;
 use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise, Rules};
@@ -65,6 +65,21 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
         }
     }
     rules
+}
+
+fn wrong_type(at: &FieldPath, found: &Value, wanted: &str) -> FieldError {
+    read::wrong_type(&Place::new(at.as_str()), found, wanted)
+}
+
+fn items(list: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<Value> {
+    match list {
+        Value::Null => Vec::new(),
+        Value::Array(items) => items,
+        other => {
+            errors.push(wrong_type(at, &other, "a list"));
+            Vec::new()
+        }
+    }
 }
 
 fn flag(slot: &mut bool, value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {

@@ -30,7 +30,8 @@ const EXAMPLES: &str = "Examples:
   pillion check --settings test_data/settings-log-agent.json -o json
   pillion check --warnings-as-errors test_data/settings-log-agent.json";
 
-const ABOUT: &str = "Find all problems in settings and SidecarSets.
+/// What the command does, at length.
+pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
 Reads the policy's settings, Kubewarden policies that hold them, and SidecarSets of both versions; ControllerRevisions, \
 Namespaces and the ConfigMap kruise-configuration are taken into account where they are given. Other documents are \
@@ -42,7 +43,7 @@ to check.";
 
 /// The arguments of `pillion check`.
 #[derive(Debug, clap::Args)]
-#[command(about = "Find all problems in settings and SidecarSets", long_about = ABOUT, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Files, folders, or - for stdin.
     #[arg(value_name = "PATH", required_unless_present_any = ["files", "settings"])]

@@ -7,9 +7,8 @@ use pillion_core::field::FieldError;
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_core::names;
-use pillion_core::outcome::Code;
 use pillion_core::settings::Settings;
-use pillion_core::validation::{injection, whitelist};
+use pillion_core::validation::{self, injection, whitelist};
 use serde_json::{Value, json};
 
 use super::documents::{Document, Role};
@@ -77,12 +76,13 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
     for subject in subjects {
         let rules = context.patch_pod_metadata_whitelist.as_ref();
         let namespace = context.system_namespace.as_str();
-        let mut more = injection::validate_revision(&subject.prepared, &revisions, namespace, &files);
-        more.extend(whitelist::validate(&subject.prepared, context.gates, rules, namespace, &files));
-        findings.extend(more.into_iter().map(|finding| match finding.code {
-            Code::Unavailable => not_checked(&subject.spot, &finding.error, namespace),
-            _ if settings.is_none() => subject.spot.warning_of(&finding.error, "as far as these files tell"),
-            _ => subject.spot.error(&finding.error),
+        let mut found = validation::Findings::default();
+        injection::check_revision(&subject.prepared, &revisions, namespace, &files, &mut found);
+        whitelist::check(&subject.prepared, context.gates, rules, namespace, &files, &mut found);
+        findings.extend(found.unavailable.iter().map(|error| not_checked(&subject.spot, error, namespace)));
+        findings.extend(found.invalid.iter().map(|error| match settings {
+            None => subject.spot.warning_of(error, "as far as these files tell"),
+            Some(_) => subject.spot.error(error),
         }));
     }
     findings

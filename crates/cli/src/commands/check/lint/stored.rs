@@ -2,8 +2,7 @@
 
 use pillion_core::hash;
 use pillion_core::names;
-use pillion_core::outcome::Code;
-use pillion_core::validation::injection;
+use pillion_core::validation::{self, injection};
 use serde_json::Value;
 
 use crate::commands::check::sets::Files;
@@ -33,11 +32,10 @@ pub(super) fn revisions(judged: &Judged<'_>, files: &Files<'_>) -> Vec<Finding> 
     let mut findings = Vec::new();
     for subject in &judged.subjects {
         let (revisions, namespace) = (&settings.controller_revisions, &settings.system_namespace);
-        let found = injection::validate_revision(&subject.prepared, revisions, namespace, files);
-        let certain = found.iter().filter(|finding| finding.code != Code::Unavailable);
-        findings.extend(certain.map(|finding| {
-            subject.spot.warning_of(&finding.error, "every Pod that this SidecarSet matches is refused")
-        }));
+        let mut found = validation::Findings::default();
+        injection::check_revision(&subject.prepared, revisions, namespace, files, &mut found);
+        let why = "every Pod that this SidecarSet matches is refused";
+        findings.extend(found.invalid.iter().map(|error| subject.spot.warning_of(error, why)));
     }
     findings
 }
