@@ -79,7 +79,45 @@ fn a_pod_is_injected_and_everything_else_comes_out_as_it_was_written() {
     let text = format!("{SERVICE}---\n# above\n{POD}---\n{SET}");
     let run = run(&[("all.yaml", &text)], &["all.yaml"], "");
     assert_eq!(run.code, 0, "{}", run.err);
-    insta::assert_snapshot!(run.out, @"");
+    insta::assert_snapshot!(run.out, @r#"
+    # a comment
+    apiVersion: v1
+    kind:   Service
+    metadata: {name: s}
+    ---
+    # above
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: p
+      namespace: shop
+      labels:
+        logs: collect
+      annotations:
+        kruise.io/sidecarset-hash: '{"agent":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"d5fwc4ffx66b5w894482468955c8zd94ddc859ddvwz7b4w4762822c2zv942v78","sidecarSetName":"agent","sidecarList":["agent"]}}'
+        kruise.io/sidecarset-hash-without-image: '{"agent":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"w4wbbbzc528cz8xwdbdcd9cw542xfb8ff4cb4x446wxfwd46dc7266w8c9bw8c99","sidecarSetName":"agent","sidecarList":["agent"]}}'
+        kruise.io/sidecarset-injected-list: agent
+    spec:
+      containers:
+      - name: app
+        image: app:1
+      - name: agent
+        image: agent:1
+        env:
+        - name: IS_INJECTED
+          value: "true"
+        imagePullPolicy: IfNotPresent
+        terminationMessagePath: /dev/termination-log
+        terminationMessagePolicy: File
+    ---
+    apiVersion: apps.kruise.io/v1beta1
+    kind: SidecarSet
+    metadata: {name: agent}
+    spec:
+      selector: {matchLabels: {logs: collect}}
+      containers:
+      - {name: agent, image: 'agent:1', podInjectPolicy: AfterAppContainer}
+    "#);
     insta::assert_snapshot!(run.err, @"
     Pod shop/p: injected agent/agent
     1 injected, 0 unchanged, 0 refused
@@ -90,7 +128,28 @@ fn a_pod_is_injected_and_everything_else_comes_out_as_it_was_written() {
 fn a_diff_shows_only_what_changes() {
     let run = run(&[("pod.yaml", POD), ("set.yaml", SET)], &["pod.yaml", "--sidecar-sets", "set.yaml", "--diff"], "");
     assert_eq!(run.code, 0, "{}", run.err);
-    insta::assert_snapshot!(run.readable(), @"");
+    insta::assert_snapshot!(run.readable(), @r#"
+    --- Pod shop/p
+    +++ Pod shop/p (injected)
+    @@ -5,7 +5,19 @@
+       namespace: shop
+       labels:
+         logs: collect
+    +  annotations:
+    +    kruise.io/sidecarset-injected-list: agent
+     spec:
+       containers:
+       - name: app
+         image: app:1
+    +  - name: agent
+    +    image: agent:1
+    +    env:
+    +    - name: IS_INJECTED
+    +      value: "true"
+    +    imagePullPolicy: IfNotPresent
+    +    terminationMessagePath: /dev/termination-log
+    +    terminationMessagePolicy: File
+    "#);
 }
 
 #[test]
@@ -123,7 +182,11 @@ fn template() -> Value {
 #[case::advanced_daemon_set("apps.kruise.io/v1alpha1", "DaemonSet", "/spec/template")]
 #[case::broadcast_job("apps.kruise.io/v1alpha1", "BroadcastJob", "/spec/template")]
 #[case::advanced_cron_job("apps.kruise.io/v1alpha1", "AdvancedCronJob", "/spec/template/jobTemplate/spec/template")]
-#[case::united_deployment("apps.kruise.io/v1alpha1", "UnitedDeployment", "/spec/template/cloneSetTemplate/spec/template")]
+#[case::united_deployment(
+    "apps.kruise.io/v1alpha1",
+    "UnitedDeployment",
+    "/spec/template/cloneSetTemplate/spec/template"
+)]
 #[case::rollout("argoproj.io/v1alpha1", "Rollout", "/spec/template")]
 fn every_workload_is_injected_in_its_template(#[case] api_version: &str, #[case] kind: &str, #[case] pointer: &str) {
     let keys: Vec<&str> = pointer.split('/').skip(1).collect();
@@ -145,7 +208,7 @@ fn warnings_of_the_policy_name_the_object() {
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}});
     job["spec"]["template"] = template();
     let run = run(&[("set.yaml", SET)], &["--sidecar-sets=set.yaml", "-q"], &job.to_string());
-    insta::assert_snapshot!(run.err, @"");
+    insta::assert_snapshot!(run.err, @r#"warning: Job default/once: SidecarSet agent: container "agent" may keep the Job from finishing; make it an init container with restartPolicy Always"#);
 }
 
 #[test]
@@ -154,7 +217,11 @@ fn a_refused_object_is_left_out_and_the_others_are_printed() {
     let text = format!("{POD}---\n{clash}---\n{SERVICE}");
     let run = run(&[("all.yaml", &text), ("set.yaml", SET)], &["all.yaml", "--sidecar-sets=set.yaml"], "");
     assert_eq!(run.code, 1);
-    insta::assert_snapshot!(run.err, @"");
+    insta::assert_snapshot!(run.err, @r#"
+    Pod shop/p: injected agent/agent
+    error: all.yaml:12: Pod shop/clash: refused (403): SidecarSet "agent": spec.containers[0].name: sidecar "agent" has the name of a container of the Pod; rename the Pod's "agent" or the sidecar
+    1 injected, 0 unchanged, 1 refused
+    "#);
     assert!(run.out.contains("name: p\n") && !run.out.contains("clash") && run.out.ends_with(SERVICE), "{}", run.out);
 }
 
@@ -201,7 +268,37 @@ fn workloads_come_out_as_pods_where_asked() {
     let text = format!("{SERVICE}---\n{deployment}\n");
     let run = run(&[("set.yaml", SET)], &["-", "--sidecar-sets=set.yaml", "--as-pods", "--namespace=shop"], &text);
     assert_eq!(run.code, 0, "{}", run.err);
-    insta::assert_snapshot!(run.readable(), @"");
+    insta::assert_snapshot!(run.readable(), @r#"
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      generateName: web-
+      namespace: shop
+      annotations:
+        kruise.io/sidecarset-injected-list: agent
+      labels:
+        logs: collect
+        pod-template-hash: preview
+      ownerReferences:
+      - apiVersion: apps/v1
+        kind: ReplicaSet
+        name: web
+        blockOwnerDeletion: true
+        controller: true
+        uid: preview
+    spec:
+      containers:
+      - name: app
+        image: app:1
+      - name: agent
+        image: agent:1
+        env:
+        - name: IS_INJECTED
+          value: "true"
+        imagePullPolicy: IfNotPresent
+        terminationMessagePath: /dev/termination-log
+        terminationMessagePolicy: File
+    "#);
 }
 
 /// A set for Namespaces with a label.
@@ -236,14 +333,23 @@ fn namespaces_are_known_from_manifests_or_assumed_aloud(
 fn an_assumed_namespace_is_told_once() {
     let text = format!("{POD}---\n{}", POD.replace("name: p", "name: q"));
     let run = run(&[("set.yaml", &selective())], &["--sidecar-sets=set.yaml"], &text);
-    insta::assert_snapshot!(run.err, @"");
+    insta::assert_snapshot!(run.err, @r#"
+    warning: Namespace shop is in no manifest; it is taken to exist, with no labels but its name; add its manifest, or its labels with --namespace-labels
+    Pod shop/p: no SidecarSet is for it
+    Pod shop/q: no SidecarSet is for it
+    0 injected, 2 unchanged, 0 refused
+    "#);
 }
 
 #[test]
 fn a_service_account_among_the_manifests_gives_its_pull_secrets() {
     let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: shop}\nimagePullSecrets: [{name: of-account}]\n";
     let set = format!("{SET}  imagePullSecrets: [{{name: of-set}}]\n");
-    let run = run(&[("set.yaml", &set), ("account.yaml", account)], &["-", "--sidecar-sets=set.yaml", "--sidecar-sets=account.yaml"], POD);
+    let run = run(
+        &[("set.yaml", &set), ("account.yaml", account)],
+        &["-", "--sidecar-sets=set.yaml", "--sidecar-sets=account.yaml"],
+        POD,
+    );
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.out.ends_with("  imagePullSecrets:\n  - name: of-account\n  - name: of-set\n"), "{}", run.out);
 }
@@ -268,7 +374,10 @@ fn settings_that_a_policy_server_would_refuse_are_errors_with_their_place() {
     let unselective = SET.replace("  selector: {matchLabels: {logs: collect}}\n", "");
     let first = run(&[("sets.yaml", &format!("{SET}---\n{mistyped}"))], &["--sidecar-sets=sets.yaml"], POD);
     assert_eq!((first.code, first.out.as_str()), (2, ""));
-    insta::assert_snapshot!(first.err, @"");
+    insta::assert_snapshot!(first.err, @r#"
+    error: sets.yaml:9: spec.containers[0].resources: Invalid value: must be an object, found a number (SidecarSet "agent")
+    error: sets.yaml:9: metadata.name: Duplicate value: "agent": names are unique; remove one
+    "#);
     let second = run(&[("sets.yaml", &unselective)], &["--sidecar-sets=sets.yaml"], POD);
     assert_eq!((second.code, second.out.as_str()), (2, ""));
     insta::assert_snapshot!(second.err, @"");

@@ -7,8 +7,10 @@
 
 pub mod admission;
 pub mod controller_revision;
+pub mod explain;
 pub mod expression;
 pub mod field;
+pub mod float;
 pub mod format;
 pub mod gates;
 pub mod go_json;

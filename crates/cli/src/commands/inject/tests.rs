@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::object::{self, Shape, Verdict};
 use crate::manifest::{self, Manifest, Source};
 use crate::preview::{self, Preview};
-use crate::yaml;
 
 /// A set that shares mounts and is for every Pod of `tier: any`.
 fn agent() -> Value {
@@ -31,12 +30,13 @@ fn preview() -> &'static Preview {
     static PREVIEW: OnceLock<Preview> = OnceLock::new();
     PREVIEW.get_or_init(|| {
         let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), "default", BTreeMap::new());
-        Preview::new(json!({"sidecarSets": [agent()]}), cluster, "default").unwrap()
+        Preview::new(crate::module::load().unwrap(), json!({"sidecarSets": [agent()]}), cluster, "default")
     })
 }
 
 fn manifest(value: &Value) -> Manifest {
-    let source = Arc::new(Source { name: "t".to_owned(), text: yaml::document(&yaml::Tree::conventional(value)) });
+    // JSON, since YAML's numbers are floats, and Pods to come may have others.
+    let source = Arc::new(Source { name: "t".to_owned(), text: value.to_string() });
     manifest::parse(&source).unwrap().remove(0)
 }
 
@@ -78,9 +78,20 @@ fn without_sidecars(mut pod: Value, original: &Value) -> Value {
     pod
 }
 
+/// Takes away numbers that no parser of YAML reads.
+fn without_infinity(value: &mut Value) {
+    match value {
+        Value::Number(number) if !number.as_f64().is_some_and(f64::is_finite) => *value = Value::Null,
+        Value::Array(items) => items.iter_mut().for_each(without_infinity),
+        Value::Object(entries) => entries.values_mut().for_each(without_infinity),
+        _ => {}
+    }
+}
+
 /// Pods as people write them, with the label that the set selects.
 fn selected_pod() -> impl Strategy<Value = Value> {
     strategies::pod().prop_map(|mut pod| {
+        without_infinity(&mut pod);
         pod["apiVersion"] = json!("v1");
         pod["kind"] = json!("Pod");
         pod["metadata"]["labels"]["tier"] = json!("any");
