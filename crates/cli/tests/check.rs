@@ -185,7 +185,7 @@ warning: unknown field; it is kept and injected, but no hash sees it, so rollout
     &["error 11:30 spec.containers[0].env[0].value: Invalid value: must be a string, found a number -> put it in quotes"]
 )]
 #[case::two_of_one_name(&format!("{}---\n{}", set("a", &agent("a")), set("a", &agent("b"))), &[
-    "error 15:9 metadata.name: Duplicate value: \"a\": names are unique -> remove one"
+    "error 15:9 metadata.name: Duplicate value: \"a\": names are unique -> remove one; the other is at <stdin>:1"
 ])]
 #[case::not_yaml("a: [1\n", &["error 1:4 : unclosed bracket '['"])]
 #[case::key_twice("sidecarSets: []\nsidecarSets: []\n", &["error 2:1 : duplicate mapping key: sidecarSets"])]
