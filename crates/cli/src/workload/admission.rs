@@ -176,6 +176,20 @@ mod tests {
         assert_eq!(applied(&exported, None), exported);
     }
 
+    /// What kube-apiserver made of `kubectl run`, in a cluster whose default ServiceAccount has a pull secret.
+    #[test]
+    fn the_api_server_does_the_same() {
+        let recorded = include_str!("../../../../test_data/pod-create-review.json");
+        let recorded: Value = serde_json::from_str(&recorded.replace("kube-api-access-7mt8f", TOKEN_VOLUME)).unwrap();
+        let account = json!({"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "from-default"}]});
+        let sent = json!({"containers": [{"name": "p-strip", "image": "nginx", "resources": {}}]});
+        let imitated = applied(&sent, Some(&account));
+        for (key, value) in imitated.as_object().unwrap() {
+            assert_eq!(recorded["request"]["object"]["spec"].get(key), Some(value), "{key}");
+        }
+        assert_eq!(imitated.as_object().unwrap().len(), 5, "containers, volumes, pull secrets and two names");
+    }
+
     #[test]
     fn odd_shapes_are_left_to_the_policy() {
         for spec in [json!({"containers": 3, "volumes": ["x"]}), json!({"containers": [1]}), json!([])] {
