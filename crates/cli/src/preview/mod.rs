@@ -75,14 +75,33 @@ impl Preview {
     /// # Errors
     /// Where the module gives no answer.
     pub fn admit(&self, object: &Value, template: &Template) -> anyhow::Result<Option<Admission>> {
-        let namespace = self.namespace(object);
-        let Some(sent) = pod::of(object, template, namespace) else { return Ok(None) };
-        let mut before = sent.clone();
-        admission::apply(&mut before, |name| self.cluster.object("v1", "ServiceAccount", Some(namespace), name));
-        let request = request::create(&before, namespace, template);
-        let mut answer = self.module.validate(&request, &self.settings, Arc::clone(&self.cluster) as _)?;
+        let Some((sent, before)) = self.pod(object, template) else { return Ok(None) };
+        let mut answer = self.ask(&request::create(&before, self.namespace(object), template))?;
         let after = answer.mutated_object.take().unwrap_or_else(|| before.clone());
         Ok(Some(Admission { sent, before, after, answer }))
+    }
+
+    /// The request for the Pod of a template; `None` where the object has nothing at that place.
+    pub fn request(&self, object: &Value, template: &Template) -> Option<Value> {
+        let (_, pod) = self.pod(object, template)?;
+        Some(request::create(&pod, self.namespace(object), template))
+    }
+
+    /// The Pod of a template, as it is sent and as the webhook sees it.
+    fn pod(&self, object: &Value, template: &Template) -> Option<(Value, Value)> {
+        let namespace = self.namespace(object);
+        let sent = pod::of(object, template, namespace)?;
+        let mut before = sent.clone();
+        admission::apply(&mut before, |name| self.cluster.object("v1", "ServiceAccount", Some(namespace), name));
+        Some((sent, before))
+    }
+
+    /// Asks the policy about a request.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn ask(&self, request: &Value) -> anyhow::Result<ValidationResponse> {
+        Ok(self.module.validate(request, &self.settings, Arc::clone(&self.cluster) as _)?)
     }
 
     /// The Namespaces that the policy asked for since the last call and that no manifest describes.
