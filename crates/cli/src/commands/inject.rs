@@ -82,11 +82,12 @@ printed; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion inject test_data/web.yaml test_data/log-agent.yaml
-  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --diff
-  pillion inject -f test_data/web.yaml -f test_data/log-agent.yaml --output json
-  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --as-pods
-  pillion inject test_data/web.yaml --settings test_data/settings-log-agent.json";
+  pillion inject examples/log-agent
+  pillion inject examples/log-agent --diff
+  pillion inject -f examples/log-agent/app.yaml --sidecar-sets examples/log-agent/sidecarset.yaml
+  pillion inject - --sidecar-sets examples/log-agent/sidecarset.yaml < examples/log-agent/app.yaml
+  pillion inject -R examples/log-agent --as-pods -o json --now 2026-01-02T03:04:05Z
+  pillion inject examples/kubewarden/app.yaml --settings examples/kubewarden/policy-pods.yaml";
 
 /// Runs `pillion inject`.
 ///
