@@ -181,7 +181,11 @@ fn a_settings_file_wins_over_settings_in_the_arguments() {
 #[case::no_request(&["-r", "-", "policy.wasm"], r#"{"kind": "AdmissionReview"}"#, "invalid AdmissionReview object")]
 #[case::a_pod(
     &["-r", "-", "policy.wasm"], r#"{"kind": "Pod"}"#,
-    "cannot build AdmissionRequest object from given input: missing field `uid`"
+    "request: not an admission request but a Pod: must be an AdmissionReview or its request"
+)]
+#[case::half_a_request(
+    &["-r", "-", "policy.wasm"], r#"{"uid": "u"}"#,
+    "cannot build AdmissionRequest object from given input: missing field `kind`"
 )]
 #[case::no_module(&["-r", "-", "gone.wasm"], "{}", "Cannot find policy with uri: gone.wasm: there is no such file")]
 #[case::a_folder(&["-r", "-", "."], "{}", "error: .: ")]
