@@ -3,6 +3,8 @@
 mod documents;
 mod object;
 mod output;
+#[cfg(test)]
+mod tests;
 mod timestamp;
 
 use std::fmt;
@@ -70,7 +72,7 @@ to exist, with the labels of --namespace-labels; stderr says so where it matters
 It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
 containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. None of this \
-is printed. Not imitated are LimitRanges, other webhooks, and a policy's own rules and selectors. Where a SidecarSet \
+is printed in a template. What depends on the cluster, such as the hash in a label, is \"preview\". Not imitated are LimitRanges, other webhooks, and a policy's own rules and selectors. Where a SidecarSet \
 leaves its revision to chance, the draw depends on the object's name, so that it is always the same here.
 
 Exit codes: 0 done, also where nothing was injected; 1 where the policy refuses a Pod, whose object is then not \
@@ -78,10 +80,11 @@ printed; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion inject test_data/deployment-web.yaml --sidecar-sets test_data/sidecarset-log-agent.yaml
-  pillion inject -f test_data/deployment-web.yaml -f test_data/sidecarset-log-agent.yaml --diff
-  pillion inject - --settings test_data/settings-log-agent.json -o json < test_data/deployment-web.yaml
-  pillion inject test_data/deployment-web.yaml --sidecar-sets test_data/sidecarset-log-agent.yaml --as-pods";
+  pillion inject test_data/web.yaml test_data/log-agent.yaml
+  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --diff
+  pillion inject -f test_data/web.yaml -f test_data/log-agent.yaml --output json
+  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --as-pods
+  pillion inject test_data/web.yaml --settings test_data/settings-log-agent.json";
 
 /// Runs `pillion inject`.
 ///
@@ -90,10 +93,11 @@ Examples:
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(given) = read(args, terminal)? else { return Ok(Status::Failed) };
     let preview = Preview::new(
+        preview::module(terminal)?,
         given.settings.value.clone(),
         preview::cluster_of(given.manifests(), &args.situation.namespace, args.situation.namespace_labels()),
         &args.situation.namespace,
-    )?;
+    );
     if let Err(message) = preview.check_settings()? {
         let problems = given.settings.problems();
         for problem in if problems.is_empty() { vec![message] } else { problems } {
@@ -178,15 +182,15 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
             let mut of_document = Vec::new();
             for object in &document.objects {
                 let outcome = object::inject(object, preview, shape, args.now)?;
+                for namespace in preview.assumed() {
+                    terminal.warn(format_args!(
+                        "Namespace {namespace} is in no manifest; it is taken to exist, with {}",
+                        labels(&args.situation.namespace_labels)
+                    ));
+                }
                 for said in &outcome.said {
                     counts.add(&said.verdict);
                     tell(said, object, args.quiet, terminal);
-                }
-                for namespace in preview.assumed() {
-                    terminal.warn(format_args!(
-                        "Namespace {namespace} is in no manifest; it is taken to have {}",
-                        labels(&args.situation.namespace_labels)
-                    ));
                 }
                 of_document.push(outcome);
             }
@@ -251,7 +255,7 @@ fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
 
 fn labels(labels: &[(String, String)]) -> String {
     if labels.is_empty() {
-        return "no labels but its name; give it, or --namespace-labels".to_owned();
+        return "no labels but its name; add its manifest, or its labels with --namespace-labels".to_owned();
     }
     let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("the labels {}", labels.join(","))

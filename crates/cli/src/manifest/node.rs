@@ -70,6 +70,14 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
     let options = options! {
         legacy_octal_numbers: true,
         strict_booleans: false,
+        // The defaults are for texts from strangers, and less than a dump of a cluster has. These are for typing
+        // errors: a chain of aliases that grows without end.
+        budget: serde_saphyr::budget! {
+            max_documents: 1_000_000,
+            max_events: 50_000_000,
+            max_nodes: 20_000_000,
+            max_total_scalar_bytes: 1 << 30,
+        },
     };
     let mut documents: Vec<Spanned<Node>> = serde_saphyr::from_str_multiple_with_options(text, options)
         .map_err(|error| Error::Syntax { source_name: name.to_owned(), problem: error.to_string() })?;

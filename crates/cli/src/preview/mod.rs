@@ -8,7 +8,9 @@ mod request;
 mod settings;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::io::IsTerminal as _;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use pillion_core::json;
 use pillion_host::{Module, ValidationResponse};
@@ -19,6 +21,8 @@ pub use self::cluster::Manifests;
 pub use self::label::label;
 pub use self::settings::{Assembled, assemble, of_files};
 use crate::manifest::Manifest;
+use crate::module;
+use crate::terminal::Terminal;
 use crate::workload::Template;
 use crate::workload::{admission, pod};
 
@@ -44,14 +48,9 @@ pub struct Admission {
 }
 
 impl Preview {
-    /// A preview with the built-in module.
-    ///
-    /// `settings` are the policy's; `namespace` is that of objects that name none.
-    ///
-    /// # Errors
-    /// Where the module cannot be loaded.
-    pub fn new(settings: Value, cluster: Arc<Manifests>, namespace: &str) -> anyhow::Result<Self> {
-        Ok(Self { module: crate::module::load()?, settings, cluster, namespace: namespace.to_owned() })
+    /// A preview with this module; `settings` are the policy's, `namespace` is that of objects that name none.
+    pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, namespace: &str) -> Self {
+        Self { module, settings, cluster, namespace: namespace.to_owned() }
     }
 
     /// Whether a policy server would start with the settings; if not, what the module says about them.
@@ -109,6 +108,31 @@ impl Preview {
     pub fn assumed(&self) -> Vec<String> {
         self.cluster.assumed()
     }
+}
+
+/// How long people wait before they wonder.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The built-in module. Compiling it takes a while where no run before this one could keep the result; who looks at
+/// a terminal then is told.
+///
+/// # Errors
+/// Where it cannot be loaded.
+pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
+    if !std::io::stderr().is_terminal() {
+        return module::load();
+    }
+    let (done, loaded) = mpsc::channel();
+    let loading = std::thread::spawn(move || {
+        let module = module::load();
+        // Nobody waits for this any more where the other side is gone.
+        let _ = done.send(());
+        module
+    });
+    if loaded.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        writeln!(terminal.err(), "compiling the policy, which is kept for the next time")?;
+    }
+    loading.join().map_err(|_| anyhow::anyhow!("the built-in module cannot be loaded"))?
 }
 
 /// The cluster that manifests describe.

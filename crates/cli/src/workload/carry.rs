@@ -85,11 +85,11 @@ fn without_token(value: &Value) -> Value {
             for (key, value) in entries {
                 let value = match value.as_array().filter(|_| key == "volumeMounts" || key == "volumes") {
                     Some(items) => {
-                        let items: Vec<_> = items.iter().filter(|item| !admission::is_token(item)).cloned().collect();
-                        if items.is_empty() {
+                        let others: Vec<_> = items.iter().filter(|item| !admission::is_token(item)).cloned().collect();
+                        if others.is_empty() && !items.is_empty() {
                             continue;
                         }
-                        Value::Array(items)
+                        Value::Array(others)
                     }
                     None => without_token(value),
                 };

@@ -64,14 +64,14 @@ fn scalars_are_printed_so_that_they_stay_what_they_are(#[case] value: Value, #[c
 fn lists_stand_below_their_key_and_keys_in_the_conventional_order() {
     let value = json!({
         "status": {}, "spec": {"containers": [{"env": [{"value": "1", "name": "A"}], "args": [["x"], []], "image": "i", "name": "c"}]},
-        "metadata": {"labels": {"on": "x"}, "name": "n"}, "kind": "Pod", "apiVersion": "v1"
+        "metadata": {"labels": {"on": "x"}, "name": "web"}, "kind": "Pod", "apiVersion": "v1"
     });
     assert_eq!(
         printed(&value),
         "apiVersion: v1
 kind: Pod
 metadata:
-  name: n
+  name: web
   labels:
     \"on\": x
 spec:
@@ -91,15 +91,15 @@ status: {}
 
 #[test]
 fn the_order_of_a_text_is_kept_and_new_parts_come_after_it() {
-    let text = "kind: K\nspec:\n  b: 1\n  a: 2\n  list:\n  - x: 1\n    name: one\n  - y: 1\n    name: two\nmetadata: {z: 1, c: 2}\n";
+    let text = "kind: K\nspec:\n  b: 1\n  a: 2\n  list:\n  - x: 1\n    name: one\n  - w: 1\n    name: two\nmetadata: {z: 1, c: 2}\n";
     let tree = Tree::of(&read(text)[0]);
     assert_eq!(
         document(&tree),
         text.replace("{z: 1, c: 2}", "\n  z: 1\n  c: 2").replace("metadata: \n", "metadata:\n")
     );
     let new = json!({
-        "kind": "K", "metadata": {"c": 2, "z": 1, "name": "n"},
-        "spec": {"a": 2, "b": 1, "list": [{"q": 0, "name": "zero"}, {"name": "two", "y": 1}, {"name": "one", "x": 1, "w": 2}]}
+        "kind": "K", "metadata": {"c": 2, "z": 1, "name": "web"},
+        "spec": {"a": 2, "b": 1, "list": [{"q": 0, "name": "zero"}, {"name": "two", "w": 1}, {"name": "one", "x": 1, "w": 2}]}
     });
     assert_eq!(
         document(&tree.order(&new)),
@@ -110,7 +110,7 @@ spec:
   list:
   - name: zero
     q: 0
-  - y: 1
+  - w: 1
     name: two
   - x: 1
     name: one
@@ -118,7 +118,7 @@ spec:
 metadata:
   z: 1
   c: 2
-  name: n
+  name: web
 "
     );
 }
