@@ -27,9 +27,10 @@ fn pod(told: &Told) -> Tree {
         ("source", text(&told.place)),
         ("namespace", text(&told.namespace)),
         ("verdict", text(verdict)),
-        ("code", told.answer.code.filter(|_| told.is_refused()).map_or(none(), |code| Tree::Scalar(code.into()))),
+        ("code", told.answer.code.filter(|_| !told.answer.accepted).map_or(none(), |code| Tree::Scalar(code.into()))),
         ("message", optional(told.answer.message.as_deref())),
         ("warnings", Tree::List(warnings)),
+        ("policy", findings(told.policy.iter().chain(&told.forbidden))),
         ("reasons", findings(&told.pod)),
         ("sidecarSets", Tree::List(told.sets.iter().map(set).collect())),
     ])
@@ -63,7 +64,7 @@ fn set(set: &Explained) -> Tree {
     map(entries)
 }
 
-fn findings(findings: &[Finding]) -> Tree {
+fn findings<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Tree {
     let finding = |finding: &Finding| {
         map([
             ("reason", text(finding.kind.name())),
@@ -75,7 +76,7 @@ fn findings(findings: &[Finding]) -> Tree {
             ("remedy", text(&finding.remedy)),
         ])
     };
-    Tree::List(findings.iter().map(finding).collect())
+    Tree::List(findings.into_iter().map(finding).collect())
 }
 
 fn revision(revision: &Revision) -> Tree {

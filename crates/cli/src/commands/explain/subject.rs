@@ -6,12 +6,14 @@ use pillion_core::explain::{self, Decision, Explained};
 use pillion_core::json;
 use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
 use pillion_core::outcome::{Outcome, Verdict};
+use pillion_core::pod::Pod;
 use pillion_core::request::{Request, Target};
 use pillion_core::settings::Settings;
 use pillion_core::time::Timestamp;
 use pillion_host::{Cluster, ClusterError, ResourceRequest, ValidationResponse};
 use serde_json::Value;
 
+use super::policy;
 use crate::manifest::Manifest;
 use crate::preview::{Manifests, Preview, label};
 use crate::workload;
@@ -36,6 +38,10 @@ pub struct Told {
     pub place: String,
     /// Its namespace.
     pub namespace: String,
+    /// Why Kubewarden does not ask the policy, or takes no notice of what it says; empty where it does.
+    pub policy: Vec<Finding>,
+    /// Why Kubewarden refuses what the policy makes of the Pod.
+    pub forbidden: Option<Finding>,
     /// What is about no single `SidecarSet`.
     pub pod: Vec<Finding>,
     /// The SidecarSets, in the order of injection.
@@ -86,13 +92,21 @@ fn request_in(object: &Value) -> Option<&Value> {
 }
 
 impl Subject {
-    /// The explanation, beside the module's `answer`.
-    pub fn explained(self, settings: &Settings, cluster: &Manifests, answer: ValidationResponse) -> Told {
+    /// The explanation, beside the module's `answer`; `policy` is the manifest that the settings stood in.
+    pub fn explained(
+        self,
+        settings: &Settings,
+        policy: Option<&Value>,
+        cluster: &Manifests,
+        answer: ValidationResponse,
+    ) -> Told {
         let Self { label, place, request } = self;
         let of = settings.sidecar_sets.len();
         let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Outcome| {
             let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
-            Told { label, place, namespace: namespace.to_owned(), pod, sets, of, injected, outcome, answer }
+            let (policy, forbidden) = (Vec::new(), None);
+            let namespace = namespace.to_owned();
+            Told { label, place, namespace, policy, forbidden, pod, sets, of, injected, outcome, answer }
         };
         let request = match Request::decode(request) {
             Ok(request) => request,
@@ -118,7 +132,22 @@ impl Subject {
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(assumed);
         }
-        told(&explanation.namespace, explanation.pod, explanation.sets, explanation.outcome)
+        let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, explanation.outcome);
+        if let (Some(policy), Ok(pod)) = (policy, Pod::decode(&request.object)) {
+            let found = namespace_labels(cluster, &told.namespace);
+            told.policy = policy::blockers(policy, pod, (&told.namespace, found.as_ref()));
+            let is_changed = matches!(told.outcome.verdict, Verdict::Mutated(_));
+            told.forbidden = policy::forbids_changes(policy).filter(|_| is_changed && told.policy.is_empty());
+        }
+        told
+    }
+}
+
+fn namespace_labels(cluster: &Manifests, name: &str) -> Option<json::Object> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
+    match FromManifests(cluster).get(&object) {
+        Answer::Found(found) => json::object(&found, &["metadata", "labels"]).cloned(),
+        Answer::NotFound | Answer::Failed(_) => None,
     }
 }
 
@@ -148,9 +177,9 @@ fn assumed(set: &mut Explained) {
 }
 
 impl Told {
-    /// Whether the policy refuses the Pod.
+    /// Whether the Pod is refused.
     pub fn is_refused(&self) -> bool {
-        !self.answer.accepted
+        self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())
     }
 
     /// Whether the module answers what the rules answer: the decision, the code, and who is injected or refuses.
