@@ -141,7 +141,7 @@ Deployment shop/web: 1 of 5 SidecarSets injected
   api-only   not injected:
                spec.selector.matchLabels[app]: Pod has \"web\", wanted \"api\"
                spec.selector.matchExpressions[0]: Pod has no label \"tier\" (it has app=web, pod-template-hash=preview), wanted any value
-  elsewhere  not injected: spec.namespaceSelector.matchLabels[kubernetes.io/metadata.name]: the namespace is \"shop\", wanted \"prod\"
+  elsewhere  not injected: spec.namespace: the namespace is \"shop\", wanted \"prod\"
   paused     not injected: spec.injectionStrategy.paused: injection is paused
   team       not injected: spec.namespaceSelector.matchLabels[team]: Namespace \"shop\" has \"b\", wanted \"a\"
 "
@@ -240,6 +240,7 @@ fn what_is_no_creation_is_told_so() {
     let answer = explain(&[&test_data("pod-delete-review.json"), "--settings", &test_data("settings-log-agent.json")]);
     let says = "operation: this is a delete of pod; SidecarSets are injected when a Pod is created, and never after\n";
     assert!(answer.out.contains(says), "{}", answer.out);
+    assert!(answer.out.starts_with("Pod default/p-strip: nothing to inject\n"), "{}", answer.out);
     assert_eq!(answer.code, Some(0));
 }
 
@@ -292,12 +293,14 @@ fn a_policy_that_is_not_asked_is_told_so() {
 
 #[rstest]
 #[case::no_pod(&["sets.yaml"], "nothing to explain: no Pod, no workload and no AdmissionReview")]
+#[case::a_request_about_something_else(&["review.json"], "nothing to explain")]
 #[case::no_file(&["gone.yaml"], "gone.yaml: No such file or directory")]
 #[case::no_yaml(&["broken.yaml"], "broken.yaml")]
 #[case::no_settings(&["web.yaml", "--settings", "unknown.yaml"], "settings: nonsense: Unknown field")]
 fn errors_exit_with_2_and_print_nothing(#[case] args: &[&str], #[case] says: &str) {
     let folder = folder();
     fs::write(folder.path().join("broken.yaml"), "a: [\n").unwrap();
+    fs::copy(test_data("sidecarset-create-review.json"), folder.path().join("review.json")).unwrap();
     fs::write(folder.path().join("unknown.yaml"), "nonsense: 1\n").unwrap();
     let answer = explain_in(folder.path(), args, "");
     assert_eq!((answer.code, answer.out.as_str()), (Some(2), ""), "{}", answer.err);

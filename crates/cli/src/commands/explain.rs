@@ -101,7 +101,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let mut subjects = Vec::new();
     for manifest in &given {
-        subjects.extend(subject::of(manifest, &preview)?);
+        subjects.extend(subject::of(manifest, &preview));
     }
     if subjects.is_empty() {
         bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");
@@ -123,6 +123,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
                 explained.label
             );
         }
+        explained.sets.iter_mut().for_each(|set| subject::as_written(set, &assembled.value));
         if !args.only.is_empty() {
             explained.sets.retain(|set| args.only.contains(&set.name));
         }

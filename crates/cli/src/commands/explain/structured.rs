@@ -4,7 +4,6 @@ use pillion_core::explain::finding::Finding;
 use pillion_core::explain::parts::{Container, Part, Parts};
 use pillion_core::explain::revision::Revision;
 use pillion_core::explain::{Decision, Explained, Match};
-use pillion_core::outcome::Verdict;
 use serde_json::Value;
 
 use super::subject::Told;
@@ -16,10 +15,10 @@ pub fn list(told: &[Told]) -> Tree {
 }
 
 fn pod(told: &Told) -> Tree {
-    let verdict = match &told.outcome.verdict {
-        Verdict::Refused(_) => "Refused",
-        Verdict::Mutated(_) => "Mutated",
-        Verdict::Unchanged => "Unchanged",
+    let verdict = match &told.answer {
+        answer if !answer.accepted => "Refused",
+        answer if answer.mutated_object.is_some() => "Mutated",
+        _ => "Unchanged",
     };
     let warnings = told.answer.warnings.iter().flatten().map(|warning| text(warning)).collect();
     map([

@@ -1,8 +1,11 @@
 //! A Pod that is to be explained: from a manifest, or from a request that an API server sent.
 
+use std::iter;
+
 use pillion_core::admission::pod::{Context, PodRequest};
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::{self, Decision, Explained};
+use pillion_core::field::FieldPath;
 use pillion_core::json;
 use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
 use pillion_core::outcome::{Outcome, Verdict};
@@ -50,24 +53,24 @@ pub struct Told {
     pub of: usize,
     /// How many of them are injected.
     pub injected: usize,
-    /// What the rules answer.
-    pub outcome: Outcome,
+    /// What the rules of injection answer; they have none to what is no creation of a Pod.
+    pub outcome: Option<Outcome>,
     /// What the built-in module answers.
     pub answer: ValidationResponse,
 }
 
 /// The Pods that a manifest describes: none where it is something else.
-///
-/// # Errors
-/// Where the Pod of a template cannot be made.
-pub fn of(manifest: &Manifest, preview: &Preview) -> anyhow::Result<Vec<Subject>> {
+pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
     let object = &manifest.value;
     let place = format!("{}:{}", manifest.source.name, manifest.line());
     if let Some(request) = request_in(object) {
+        if !matches!(json::text(request, &["kind", "kind"]), "Pod" | "") {
+            return Vec::new();
+        }
         let namespace = json::text(request, &["namespace"]);
         let made = json::at(request, &["object"]).filter(|object| !object.is_null());
         let made = made.or_else(|| json::at(request, &["oldObject"])).unwrap_or(&Value::Null);
-        return Ok(vec![Subject { label: label(made, namespace), place, request: request.clone() }]);
+        return vec![Subject { label: label(made, namespace), place, request: request.clone() }];
     }
     let mut subjects = Vec::new();
     let templates = workload::templates(object);
@@ -79,7 +82,7 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> anyhow::Result<Vec<Subject>
         }
         subjects.push(Subject { label, place: place.clone(), request });
     }
-    Ok(subjects)
+    subjects
 }
 
 /// The request of an AdmissionReview, or the object itself where it is a bare request.
@@ -102,7 +105,8 @@ impl Subject {
     ) -> Told {
         let Self { label, place, request } = self;
         let of = settings.sidecar_sets.len();
-        let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Outcome| {
+        let refusal = answer.message.clone().filter(|_| !answer.accepted);
+        let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Option<Outcome>| {
             let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
             let (policy, forbidden) = (Vec::new(), None);
             let namespace = namespace.to_owned();
@@ -112,11 +116,12 @@ impl Subject {
             Ok(request) => request,
             Err(refusal) => {
                 let findings = refusal.reasons().map(Finding::from).collect();
-                return told("", findings, Vec::new(), refusal.into());
+                return told("", findings, Vec::new(), Some(refusal.into()));
             }
         };
         if request.target() != Target::PodCreate {
-            return told(&request.namespace, vec![not_a_creation(&request)], Vec::new(), Verdict::Unchanged.into());
+            let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
+            return told(&request.namespace, findings, Vec::new(), None);
         }
         let asked = PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
         let context = Context {
@@ -132,11 +137,11 @@ impl Subject {
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(assumed);
         }
-        let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, explanation.outcome);
+        let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
         if let (Some(policy), Ok(pod)) = (policy, Pod::decode(&request.object)) {
             let found = namespace_labels(cluster, &told.namespace);
             told.policy = policy::blockers(policy, pod, (&told.namespace, found.as_ref()));
-            let is_changed = matches!(told.outcome.verdict, Verdict::Mutated(_));
+            let is_changed = told.answer.mutated_object.is_some();
             told.forbidden = policy::forbids_changes(policy).filter(|_| is_changed && told.policy.is_empty());
         }
         told
@@ -157,11 +162,23 @@ fn not_a_creation(request: &Request) -> Finding {
     let what = format!("{operation:?} of {}{below}", kind.kind).to_ascii_lowercase();
     Finding {
         kind: Kind::PodNotActive,
-        path: pillion_core::field::FieldPath::new("operation"),
+        path: FieldPath::new("operation"),
         wanted: "CREATE of Pod".to_owned(),
         found: Some(what.clone()),
         problem: format!("this is a {what}; SidecarSets are injected when a Pod is created, and never after"),
         remedy: "create the Pod anew".to_owned(),
+    }
+}
+
+/// What the policy says to a request that is not about injection.
+fn refused(message: String) -> Finding {
+    Finding {
+        kind: Kind::Policy,
+        path: FieldPath::default(),
+        wanted: String::new(),
+        found: None,
+        problem: message,
+        remedy: String::new(),
     }
 }
 
@@ -176,6 +193,22 @@ fn assumed(set: &mut Explained) {
     }
 }
 
+/// Names the field that the author wrote: v1alpha1 has `spec.namespace`, which becomes a selector when it is read.
+pub fn as_written(set: &mut Explained, settings: &Value) {
+    let Decision::NotInjected(findings) = &mut set.decision else { return };
+    let mut manifests = json::items(settings, &["sidecarSets"]).iter();
+    let manifest = manifests.find(|manifest| json::text(manifest, &["metadata", "name"]) == set.name);
+    let is_short = |manifest: &Value| {
+        json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"
+            && !json::text(manifest, &["spec", "namespace"]).is_empty()
+    };
+    if manifest.is_some_and(is_short) {
+        for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::OtherNamespace) {
+            finding.path = FieldPath::new("spec.namespace");
+        }
+    }
+}
+
 impl Told {
     /// Whether the Pod is refused.
     pub fn is_refused(&self) -> bool {
@@ -184,7 +217,8 @@ impl Told {
 
     /// Whether the module answers what the rules answer: the decision, the code, and who is injected or refuses.
     pub fn agrees(&self) -> bool {
-        let (accepted, code) = match &self.outcome.verdict {
+        let Some(outcome) = &self.outcome else { return true };
+        let (accepted, code) = match &outcome.verdict {
             Verdict::Refused(refusal) => (false, Some(refusal.code().as_u16())),
             Verdict::Unchanged | Verdict::Mutated(_) => (true, None),
         };
@@ -193,7 +227,7 @@ impl Told {
         let code_agrees = accepted || self.answer.code == code;
         accepted == self.answer.accepted
             && code_agrees
-            && audit.eq(self.outcome.audit.iter().map(|(key, value)| (*key, value.as_str())))
+            && audit.eq(outcome.audit.iter().map(|(key, value)| (*key, value.as_str())))
     }
 }
 

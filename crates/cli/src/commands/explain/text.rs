@@ -7,7 +7,6 @@ use pillion_core::explain::parts::{Container, Fate, Part, Parts};
 use pillion_core::explain::revision::{Revision, Why};
 use pillion_core::explain::{Decision, Explained, Match};
 use pillion_core::inject::container::List;
-use pillion_core::outcome::Verdict;
 
 use super::subject::Told;
 
@@ -27,7 +26,7 @@ pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Resul
     for finding in &told.pod {
         reason(out, "  ", finding, is_refused, true)?;
     }
-    if !told.pod.is_empty() && !is_refused {
+    if told.outcome.is_none() || (!told.pod.is_empty() && !is_refused) {
         // No SidecarSet was looked at.
         return Ok(());
     }
@@ -40,10 +39,11 @@ pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Resul
 
 fn heading(told: &Told) -> String {
     let sets = if told.of == 1 { "SidecarSet" } else { "SidecarSets" };
-    let heading = match &told.outcome.verdict {
-        Verdict::Refused(refusal) => format!("the policy refuses it ({})", refusal.code().as_u16()),
-        _ if told.of == 0 => "no SidecarSets".to_owned(),
-        _ => format!("{} of {} {sets} injected", told.injected, told.of),
+    let heading = match told.answer.code.filter(|_| !told.answer.accepted) {
+        Some(code) => format!("the policy refuses it ({code})"),
+        None if told.outcome.is_none() => "nothing to inject".to_owned(),
+        None if told.of == 0 => "no SidecarSets".to_owned(),
+        None => format!("{} of {} {sets} injected", told.injected, told.of),
     };
     match (&told.policy[..], &told.forbidden) {
         ([], None) => heading,
