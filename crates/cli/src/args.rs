@@ -55,6 +55,7 @@ pub enum Command {
     /// Say for each SidecarSet why a Pod gets it or not.
     Explain(commands::explain::Args),
     /// Find all problems in settings and SidecarSets.
+    #[command(long_about = commands::check::ABOUT)]
     Check(commands::check::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),

@@ -12,6 +12,8 @@ pub mod files;
 pub mod manifest;
 pub mod module;
 pub mod preview;
+pub mod report;
+pub mod schema;
 pub mod status;
 pub mod terminal;
 pub mod workload;

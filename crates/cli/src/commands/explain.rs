@@ -14,7 +14,6 @@ use pillion_core::settings::Settings;
 
 use self::subject::Told;
 use crate::manifest::{self, Manifest};
-use crate::module;
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -91,7 +90,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let all = || beside.iter().chain(&given);
     let assembled = preview::assemble(settings, all());
     let cluster = preview::cluster_of(all(), namespace, args.situation.namespace_labels());
-    let preview = Preview::new(module::load()?, assembled.value.clone(), Arc::clone(&cluster), namespace);
+    let module = preview::module(terminal)?;
+    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), namespace);
     let Ok(settings) = Settings::decode(assembled.value.clone()) else {
         return Ok(problems(&assembled, terminal));
     };

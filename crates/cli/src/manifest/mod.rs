@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use self::input::{Source, sources};
+pub use self::input::{Source, sources, sources_each};
 pub use self::node::json_values;
 pub use self::places::{Places, token};
 
@@ -25,6 +25,10 @@ pub enum Error {
         source_name: String,
         /// What is wrong, over several lines.
         problem: String,
+        /// The same in one line, without the place.
+        summary: String,
+        /// Where: line and column from 1, the column in characters.
+        at: Option<(usize, usize)>,
     },
     /// A document that is no object, where nothing but objects can stand.
     #[error("{source_name}:{line}: a manifest is an object with apiVersion and kind, this is {found}")]
@@ -85,11 +89,20 @@ impl Manifest {
 /// # Errors
 /// [`Error`] for the first document that is no manifest.
 pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    parse_each(source).into_iter().collect()
+}
+
+/// [`parse`] for those who want to know of every document that is no manifest. A syntax error ends the text: nobody
+/// can say where the next document starts.
+pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
-    for document in documents(source)? {
-        expand(document, &mut manifests);
+    for document in documents_each(source) {
+        match document {
+            Ok(document) => manifests.extend(document.objects().into_iter().map(Ok)),
+            Err(error) => manifests.push(Err(error)),
+        }
     }
-    Ok(manifests)
+    manifests
 }
 
 /// Reads the documents of a text as they stand: a List is one of them. Documents that are empty are skipped.
@@ -97,23 +110,32 @@ pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
 /// # Errors
 /// As [`parse`].
 pub fn documents(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    documents_each(source).into_iter().collect()
+}
+
+fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
+    let documents = match node::documents(source) {
+        Ok(documents) => documents,
+        Err(error) => return vec![Err(error)],
+    };
     let mut manifests = Vec::new();
-    for document in node::documents(source)? {
+    for document in documents {
         let places = Arc::new(Places::of(&document, &source.text));
         let value = document.value.into_value();
         if value.is_null() {
             continue;
         }
-        if !value.is_object() {
-            return Err(Error::NotAnObject {
+        manifests.push(if value.is_object() {
+            Ok(Manifest { value, source: Arc::clone(source), places, within: String::new() })
+        } else {
+            Err(Error::NotAnObject {
                 source_name: source.name.clone(),
                 line: source.line(places.value("").map_or(0, |range| range.start)),
                 found: pillion_core::json::type_name(&value),
-            });
-        }
-        manifests.push(Manifest { value, source: Arc::clone(source), places, within: String::new() });
+            })
+        });
     }
-    Ok(manifests)
+    manifests
 }
 
 /// A `List` is how `kubectl get` prints several objects.

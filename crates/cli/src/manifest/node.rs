@@ -79,8 +79,8 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
             max_total_scalar_bytes: 1 << 30,
         },
     };
-    let mut documents: Vec<Spanned<Node>> = serde_saphyr::from_str_multiple_with_options(text, options)
-        .map_err(|error| Error::Syntax { source_name: name.to_owned(), problem: error.to_string() })?;
+    let mut documents: Vec<Spanned<Node>> =
+        serde_saphyr::from_str_multiple_with_options(text, options).map_err(|error| syntax(name, &error))?;
     if let [document] = documents.as_mut_slice() {
         // A YAML parser makes floats of numbers that JSON keeps as they are written.
         if text.trim_start().starts_with('{')
@@ -90,6 +90,23 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
         }
     }
     Ok(documents)
+}
+
+fn syntax(name: &str, error: &serde_saphyr::Error) -> Error {
+    let at = error.location().map(|location| (location.line(), location.column()));
+    let mut summary = error.without_snippet().to_string();
+    // The place and the library's own options are nothing that a user could do something with here.
+    if let Some((line, column)) = at {
+        let place = format!(" at line {line}, column {column}");
+        summary = summary.replace(&place, "");
+    }
+    let summary = summary.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
+    Error::Syntax {
+        source_name: name.to_owned(),
+        problem: error.to_string(),
+        summary,
+        at: at.and_then(|(line, column)| Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))),
+    }
 }
 
 fn restore_numbers(node: &mut Node, exact: &Value) {

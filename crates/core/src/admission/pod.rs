@@ -68,12 +68,21 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
 }
 
 fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Injected>, Vec<Reason>> {
-    let pod = Pod::decode(request.object).map_err(|errors| errors.into_iter().map(undecodable).collect::<Vec<_>>())?;
+    let pod = Pod::decode(request.object).map_err(|errors| {
+        let mut reasons = Vec::new();
+        for error in errors {
+            reasons.push(undecodable(error));
+        }
+        reasons
+    })?;
     if !pod.is_active() {
         return Ok(None);
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
-    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let mut compiled = Vec::new();
+    for set in context.sidecar_sets {
+        compiled.push(CompiledSet::of_manifest(set));
+    }
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let (sets, mut reasons) = select::select(&compiled, query, sources);

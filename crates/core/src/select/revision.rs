@@ -6,6 +6,7 @@ use super::draw::draw;
 use super::{Query, Sources};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldPath;
+use crate::float;
 use crate::hash;
 use crate::inject::clash;
 use crate::inject::container::{List, names_in_pod};
@@ -88,8 +89,17 @@ pub(crate) fn percentage(text: &str) -> Option<f64> {
     if !parts.iter().zip(parts.iter().skip(1)).all(|(one, next)| is_digit(one, true) && is_digit(next, false)) {
         return None;
     }
-    let number: f64 = parts.concat().parse().ok()?;
-    Some(number / 100.0)
+    let number = parts.concat();
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(number) => (-1.0, number),
+        None => (1.0, number.strip_prefix('+').unwrap_or(&number)),
+    };
+    let value = match number.to_ascii_lowercase().as_str() {
+        "inf" | "infinity" => f64::INFINITY,
+        "nan" => f64::NAN,
+        _ => float::parse(number)?,
+    };
+    Some(sign * value / 100.0)
 }
 
 /// The candidate that the Pod says it was injected with, where its containers are there: the API server gives every
