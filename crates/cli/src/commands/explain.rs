@@ -37,13 +37,14 @@ Exit codes: 0 explained; 1 where the policy refuses a Pod; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion explain test_data/deployment-web.yaml --sidecar-sets test_data/sidecarset-log-agent.yaml
+  pillion explain examples/security-agent
+  pillion explain -f examples/log-agent/app.yaml --sidecar-sets examples/log-agent/sidecarset.yaml
   pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
   # exits with 1: the policy refuses the Pod
   pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
-  # why not this one, and what to do about it
-  pillion explain test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --sidecar-set log-agent
-  pillion explain - -o json --settings test_data/settings-log-agent.json < test_data/deployment-web.yaml";
+  # why one SidecarSet is not injected, and what to do about it
+  pillion explain examples/canary --sidecar-set log-agent-canary
+  cat examples/log-agent/*.yaml | pillion explain -o json";
 
 /// The arguments of `pillion explain`.
 #[derive(Debug, clap::Args)]
