@@ -24,7 +24,7 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion run --request-path test_data/pod-create-review.json --settings-path test_data/settings-log-agent.json policy.wasm
+  pillion run -r test_data/pod-create-review.json -s test_data/settings-log-agent.json policy.wasm
   pillion run -r - --settings-json '{}' policy.wasm < test_data/pod-create-review.json
 
 Exit codes, as kwctl's: 0 when the policy has answered, also when it refuses; 1 when the settings are not valid or
