@@ -199,7 +199,7 @@ fn a_settings_file_wins_over_settings_in_the_arguments() {
     &["-r", "-", "policy.wasm", "--allowed-host-capabilities", "moon/*"], "{}",
     "invalid host capabilities pattern \"moon/*\": unknown, known are "
 )]
-#[case::rego(&["-r", "-", "-e", "gatekeeper", "policy.wasm"], "{}", "only waPC modules run here")]
+#[case::rego(&["-r", "-", "-e", "gatekeeper", "policy.wasm"], "{}", "--execution-mode gatekeeper: only waPC modules run here")]
 #[case::key(&["-r", "-", "-k", "cosign.pub", "policy.wasm"], "{}", "--verification-key: signatures are not verified")]
 #[case::identity(&["-r", "-", "--cert-email", "a@example.com", "policy.wasm"], "{}", "--cert-email: signatures are not")]
 #[case::no_session(
@@ -229,7 +229,7 @@ fn what_cannot_be_done_exits_with_1_and_says_why(#[case] args: &[&str], #[case] 
 fn wrong_arguments_exit_with_2(#[case] args: &[&str]) {
     let run = pillion(folder().path(), args, "{}");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
-    assert!(run.err.contains("Usage: "), "{}", run.err);
+    assert!(run.err.contains("For more information, try '--help'"), "{}", run.err);
 }
 
 #[rstest]

@@ -18,7 +18,7 @@ pub enum RequestError {
     NoRequest,
     /// A field is missing or has another type.
     #[error("cannot build AdmissionRequest object from given input: {0}")]
-    Field(#[source] serde_json::Error),
+    Field(serde_json::Error),
 }
 
 /// A kind of object.

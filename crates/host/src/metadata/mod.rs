@@ -25,7 +25,7 @@ pub enum MetadataError {
     Module(#[from] WasmError),
     /// The section holds something else.
     #[error("the module's section \"{SECTION}\" is broken: {0}")]
-    Section(#[source] serde_json::Error),
+    Section(serde_json::Error),
     /// What people wrote is no metadata. The text has the line and a caret under it.
     #[error("{0}")]
     Syntax(String),

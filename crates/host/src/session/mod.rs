@@ -37,20 +37,20 @@ pub use replay::Replay;
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The text is no list of exchanges.
     #[error("not a session of host capabilities: {0}")]
@@ -90,7 +90,7 @@ pub fn to_text(exchanges: &[Exchange]) -> String {
 /// # Errors
 /// [`SessionError`] where the file cannot be read, or is no session.
 pub fn load(path: &Path) -> Result<Vec<Exchange>, SessionError> {
-    let text = std::fs::read_to_string(path).map_err(|source| SessionError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|error| SessionError::Read { path: path.to_owned(), error })?;
     parse(&text)
 }
 
@@ -100,7 +100,7 @@ pub fn load(path: &Path) -> Result<Vec<Exchange>, SessionError> {
 /// [`SessionError::Write`] where the file cannot be written.
 pub fn save(path: &Path, exchanges: &[Exchange]) -> Result<(), SessionError> {
     file::replace(path, to_text(exchanges).as_bytes())
-        .map_err(|source| SessionError::Write { path: path.to_owned(), source })
+        .map_err(|error| SessionError::Write { path: path.to_owned(), error })
 }
 
 #[cfg(test)]
