@@ -75,8 +75,9 @@ pub struct Args {
     /// Compile the module every time.
     #[arg(long)]
     disable_wasmtime_cache: bool,
+    // In a box, since it is large and hardly ever looked at.
     #[command(flatten)]
-    pulled: Pulled,
+    pulled: Box<Pulled>,
 }
 
 /// Flags of kwctl that have no meaning for a file.
