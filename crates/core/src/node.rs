@@ -76,6 +76,18 @@ impl<'v, 'p> Node<'v, 'p> {
         self.raw(key).and_then(Value::as_str)
     }
 
+    /// Whether the text of `key` is empty or not there.
+    #[inline(never)]
+    pub(crate) fn is_empty(&self, key: &str) -> bool {
+        self.text(key).is_empty()
+    }
+
+    /// Whether the text of `key`, `""` where there is none, is one of `texts`.
+    #[inline(never)]
+    pub(crate) fn is_one_of(&self, key: &str, texts: &[&str]) -> bool {
+        texts.contains(&self.text(key))
+    }
+
     /// The text of this value, `""` where it is none.
     pub(crate) fn own_text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
@@ -159,7 +171,7 @@ impl<'v, 'p> Node<'v, 'p> {
     pub(crate) fn one_of_at(&self, key: &str, place: &Place<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
         match self.text(key) {
             "" => errors.required(place, &[key, " must be one of: ", &known.join(", ")].concat()),
-            value if known.contains(&value) => {}
+            _ if self.is_one_of(key, known) => {}
             value => errors.not_supported(place, value, known),
         }
     }
@@ -168,7 +180,7 @@ impl<'v, 'p> Node<'v, 'p> {
     #[inline(never)]
     pub(crate) fn known(&self, key: &str, known: &[&str], errors: &mut Vec<FieldError>) {
         if let Some(value) = self.optional_text(key)
-            && !known.contains(&value)
+            && !self.is_one_of(key, known)
         {
             errors.not_supported(&self.place.child(key), value, known);
         }
@@ -192,10 +204,17 @@ impl<'v, 'p> Node<'v, 'p> {
         }
     }
 
+    /// Requires that the text of `key`, `""` where there is none, has the format `format`.
+    #[inline(never)]
+    pub(crate) fn always_formatted(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
+        let text = self.text(key);
+        errors.wrong(&self.place.child(key), text, format(text));
+    }
+
     /// Requires that the text of `key` has the format `format`, where it is not empty.
     #[inline(never)]
     pub(crate) fn formatted_unless_empty(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
-        if !self.text(key).is_empty() {
+        if !self.is_empty(key) {
             self.formatted(key, format, errors);
         }
     }
