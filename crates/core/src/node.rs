@@ -17,7 +17,7 @@ pub(crate) struct Node<'v, 'p> {
     pub(crate) place: Place<'p>,
 }
 
-impl<'v, 'p> Node<'v, 'p> {
+impl<'v> Node<'v, '_> {
     /// A whole object.
     pub(crate) const fn root(value: &'v Value) -> Self {
         Self { value, place: Place::new("") }
@@ -233,7 +233,7 @@ pub(crate) type Format = fn(&str) -> Option<&'static str>;
 
 /// The items of a list.
 pub(crate) struct Items<'v, 'p> {
-    items: std::slice::Iter<'v, Value>,
+    left: std::slice::Iter<'v, Value>,
     index: usize,
     above: &'p Place<'p>,
     key: &'p str,
@@ -242,7 +242,7 @@ pub(crate) struct Items<'v, 'p> {
 impl<'v, 'p> Items<'v, 'p> {
     /// The items of the list `key` below `above`.
     pub(crate) fn of(items: &'v [Value], above: &'p Place<'p>, key: &'p str) -> Self {
-        Self { items: items.iter(), index: 0, above, key }
+        Self { left: items.iter(), index: 0, above, key }
     }
 }
 
@@ -252,7 +252,7 @@ impl<'v, 'p> Iterator for Items<'v, 'p> {
     // Compiled once, not into every loop.
     #[inline(never)]
     fn next(&mut self) -> Option<Self::Item> {
-        let value = self.items.next()?;
+        let value = self.left.next()?;
         let place = self.above.item(self.key, self.index);
         self.index += 1;
         Some(Node { value, place })
