@@ -78,7 +78,8 @@ fn the_same_input_gives_the_same_bytes_and_old_metadata_goes() {
     let first = fs::read(folder.path().join("out.wasm")).unwrap();
     annotate(folder.path());
     assert_eq!(fs::read(folder.path().join("out.wasm")).unwrap(), first);
-    let long = ["--metadata-path", "metadata.yml", "--usage-path", "README.md", "--output-path", "out.wasm", "out.wasm"];
+    let long =
+        ["--metadata-path", "metadata.yml", "--usage-path", "README.md", "--output-path", "out.wasm", "out.wasm"];
     assert_eq!(pillion(folder.path(), &long).code, 0, "in place");
     assert_eq!(fs::read(folder.path().join("out.wasm")).unwrap(), first);
     assert_eq!(pillion(folder.path(), &["-m", "metadata.yml", "-o", "out.wasm", "out.wasm"]).code, 0);
@@ -88,7 +89,8 @@ fn the_same_input_gives_the_same_bytes_and_old_metadata_goes() {
 
 #[test]
 fn what_looks_wrong_is_told_and_done() {
-    let metadata = format!("{METADATA}contextAwareResource: []\n").replace("kubernetes/get_resource", "net/v1/dns_lookup_host");
+    let metadata =
+        format!("{METADATA}contextAwareResource: []\n").replace("kubernetes/get_resource", "net/v1/dns_lookup_host");
     let folder = folder(&metadata);
     let run = annotate(folder.path());
     assert_eq!(run.code, 0);

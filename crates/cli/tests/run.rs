@@ -382,8 +382,11 @@ fn what_a_cluster_says_is_recorded_and_can_be_replayed() {
     payload: '{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"team":"a"},"name":"default"}}'
 "#
     );
-    let replayed =
-        pillion(folder.path(), &[&["--replay-host-capabilities-interactions", "s.yml"], common.as_slice()].concat(), "");
+    let replayed = pillion(
+        folder.path(),
+        &[&["--replay-host-capabilities-interactions", "s.yml"], common.as_slice()].concat(),
+        "",
+    );
     assert_eq!(replayed.response()["auditAnnotations"], live.response()["auditAnnotations"]);
     assert_eq!(replayed.err, "");
 }
@@ -496,11 +499,7 @@ fn a_policy_reads_what_its_resource_allows() {
     "spec.module: registry://registry.example.com/a:v1: nothing is pulled here"
 )]
 #[case::reads("kind", json!("AdmissionPolicy"), "spec.contextAwareResources: Forbidden")]
-fn policies_that_are_none_are_refused_with_their_place(
-    #[case] key: &str,
-    #[case] value: Value,
-    #[case] message: &str,
-) {
+fn policies_that_are_none_are_refused_with_their_place(#[case] key: &str, #[case] value: Value, #[case] message: &str) {
     let folder = folder();
     let mut policy = policy("a", &json!({"contextAwareResources": []}));
     policy[key] = value;
