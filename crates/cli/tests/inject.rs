@@ -1,4 +1,5 @@
 //! `pillion inject`, as people use it.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;
@@ -380,7 +381,10 @@ fn settings_that_a_policy_server_would_refuse_are_errors_with_their_place() {
     "#);
     let second = run(&[("sets.yaml", &unselective)], &["--sidecar-sets=sets.yaml"], POD);
     assert_eq!((second.code, second.out.as_str()), (2, ""));
-    insta::assert_snapshot!(second.err, @"");
+    insta::assert_snapshot!(
+        second.err,
+        @r#"error: sets.yaml:1: spec.selector: Required value: say which Pods to inject into (SidecarSet "agent")"#
+    );
 }
 
 #[test]
@@ -404,6 +408,18 @@ fn what_cannot_be_done_ends_with_2(#[case] args: &[&str], #[case] message: &str)
     fs::create_dir(folder.path().join("empty")).unwrap();
     let run = run_in(folder.path(), args, POD);
     assert_eq!((run.code, run.out.as_str()), (2, ""), "{}", run.err);
+    assert!(run.err.contains(message), "{}", run.err);
+}
+
+#[rstest]
+#[case::metadata("metadata: 3\nspec: {containers: []}", "metadata: is a number, must be an object")]
+#[case::containers(
+    "metadata: {labels: {logs: collect}}\nspec: {containers: 3}",
+    "spec.containers: is a number, must be a list"
+)]
+fn what_is_no_pod_is_refused(#[case] pod: &str, #[case] message: &str) {
+    let run = run(&[("set.yaml", SET)], &["--sidecar-sets=set.yaml"], &format!("apiVersion: v1\nkind: Pod\n{pod}\n"));
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{}", run.err);
     assert!(run.err.contains(message), "{}", run.err);
 }
 
