@@ -7,8 +7,10 @@
 
 pub mod admission;
 pub mod controller_revision;
+pub mod explain;
 pub mod expression;
 pub mod field;
+pub mod float;
 pub mod format;
 pub mod gates;
 pub mod go_json;
@@ -29,6 +31,7 @@ pub mod revision;
 pub mod schema;
 pub mod select;
 pub mod selector;
+pub mod service_account;
 pub mod settings;
 pub mod sidecar_set;
 pub mod time;

@@ -16,6 +16,7 @@ pub use aggregate::{Aggregate, Limits, Mode, Requests, aggregate};
 pub use error::ExpressionError;
 pub use policy::ResourcesPolicy;
 
+use crate::float;
 use crate::quantity::{Format, Quantity};
 use arithmetic::{Operand, Operator};
 
@@ -153,13 +154,13 @@ fn finish(slot: Slot, result: Operand) -> Result<Quantity, ExpressionError> {
     // An overflow here is about the whole expression.
     let overflow = ExpressionError::Overflow { column: 1 };
     match (slot, result) {
-        (_, Operand::Number(number)) if number < 0.0 => Err(ExpressionError::Negative(number.to_string())),
+        (_, Operand::Number(number)) if number < 0.0 => Err(ExpressionError::Negative(float::shown(number))),
         (_, Operand::Quantity(quantity)) if quantity.is_negative() => {
             Err(ExpressionError::Negative(quantity.to_string()))
         }
         (Slot::Cpu, Operand::Number(number)) => arithmetic::number_to_quantity(number).ok_or(overflow),
         (Slot::Memory, Operand::Number(number)) => {
-            let bytes = arithmetic::to_i64(number.ceil()).ok_or(overflow)?;
+            let bytes = arithmetic::to_i64_ceil(number).ok_or(overflow)?;
             Ok(Quantity::from_units(bytes, Format::DecimalSi))
         }
         (Slot::Cpu, Operand::Quantity(quantity)) => Ok(quantity),

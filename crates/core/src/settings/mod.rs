@@ -5,6 +5,7 @@
 //! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
 
 mod read;
+pub mod service_accounts;
 mod validate;
 mod whitelist;
 

@@ -1,4 +1,4 @@
-//! Regular expressions that users write: RE2's syntax, as Go has it.
+//! The yardstick: RE2's syntax translated for `regex-lite`, as the module did before it had an engine of its own.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -8,23 +8,9 @@ use regex_lite::Regex;
 /// The most repetitions that RE2 allows.
 const REPEAT_MAX: u32 = 1000;
 
-/// A compiled expression.
-#[derive(Clone, Debug)]
-pub struct Pattern(Regex);
-
-impl Pattern {
-    /// Compiles an expression. The error says what is wrong and what to use instead.
-    ///
-    /// What RE2 refuses is refused. `\p{...}`, `\P{...}`, `\Q...\E` and `\C` are refused too: the engine is small, and
-    /// names of containers and keys of annotations are ASCII.
-    pub fn new(text: &str) -> Result<Self, String> {
-        Regex::new(&translate(text)?).map(Self).map_err(|error| error.to_string())
-    }
-
-    /// Whether the expression matches anywhere in `text`.
-    pub fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(text)
-    }
+/// The expression, compiled by `regex-lite`.
+pub(super) fn compile(text: &str) -> Result<Regex, String> {
+    Regex::new(&translate(text)?).map_err(|error| error.to_string())
 }
 
 /// The same expression in the dialect of `regex-lite`.
@@ -167,58 +153,4 @@ fn counts(rest: &Peekable<Chars<'_>>) -> Result<Option<usize>, String> {
         }
     }
     Ok(Some(inside.len() + 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::unanchored("ai", "main", true)]
-    #[case::anchored("^ai$", "main", false)]
-    #[case::alternatives("^(app|main)$", "main", true)]
-    #[case::named_class("^[[:alpha:]]+$", "main", true)]
-    #[case::a_named_class_does_not_end_the_class("^[[:alpha:]-]+$", "a-b", true)]
-    #[case::bracket_first_in_a_class("^[]a]+$", "a]", true)]
-    #[case::bracket_in_a_class("[a[b]", "[", true)]
-    #[case::double_ampersand_in_a_class("^[a&&b]$", "&", true)]
-    #[case::brace_without_count("^a{$", "a{", true)]
-    #[case::brace_with_an_open_count("^a{,2}$", "a{,2}", true)]
-    #[case::count("^a{2}$", "aa", true)]
-    #[case::lazy_count("^a{1,2}?$", "aa", true)]
-    #[case::escaped_angle_bracket("\\<", "<", true)]
-    #[case::escaped_underscore("a\\_b", "a_b", true)]
-    #[case::code_point("^\\x{61}*$", "aa", true)]
-    #[case::flags("(?i)MAIN", "main", true)]
-    #[case::flags_of_a_group("^(?i:M)ain", "main", true)]
-    #[case::empty("", "main", true)]
-    fn v11_patterns_read_as_re2_reads_them(#[case] pattern: &str, #[case] text: &str, #[case] expected: bool) {
-        assert_eq!(Pattern::new(pattern).unwrap().is_match(text), expected);
-    }
-
-    #[rstest]
-    #[case::unicode_class("\\p{Lu}", "\\p is not supported")]
-    #[case::negated_unicode_class("\\PL", "\\p is not supported")]
-    #[case::unicode_class_in_a_class("[\\pL]", "\\p is not supported")]
-    #[case::quoted("\\Qa.b\\E", "\\Q...\\E is not supported")]
-    #[case::byte("\\C", "\\C is not supported")]
-    #[case::open_group("(a", "")]
-    #[case::open_class("[a", "a bracket is not closed")]
-    #[case::wrong_range("[z-a]", "")]
-    #[case::unknown_class("[[:foo:]]", "")]
-    #[case::nothing_to_repeat("*", "")]
-    #[case::repetition_of_a_repetition("a**", "repetition of a repetition")]
-    #[case::count_of_a_count("a{2}{3}", "repetition of a repetition")]
-    #[case::too_many("a{1001}", "at most 1000")]
-    #[case::far_too_many("a{99999999999}", "at most 1000")]
-    #[case::flag_that_re2_has_not("(?x)a b", "flags")]
-    #[case::look_ahead("(?=a)", "flags")]
-    #[case::trailing_backslash("a\\", "backslash")]
-    #[case::back_reference("(a)\\1", "")]
-    fn v11_patterns_that_are_refused(#[case] pattern: &str, #[case] says: &str) {
-        let error = Pattern::new(pattern).unwrap_err();
-        assert!(error.contains(says), "{error}");
-    }
 }

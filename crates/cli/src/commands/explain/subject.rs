@@ -1,0 +1,254 @@
+//! A Pod that is to be explained: from a manifest, or from a request that an API server sent.
+
+use std::iter;
+
+use pillion_core::admission::pod::{Context, PodRequest};
+use pillion_core::explain::finding::{Finding, Kind};
+use pillion_core::explain::{self, Decision, Explained};
+use pillion_core::field::FieldPath;
+use pillion_core::json;
+use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
+use pillion_core::outcome::{Outcome, Verdict};
+use pillion_core::pod::Pod;
+use pillion_core::request::{Request, Target};
+use pillion_core::settings::Settings;
+use pillion_core::time::Timestamp;
+use pillion_host::{Cluster, ClusterError, ResourceRequest, ValidationResponse};
+use serde_json::Value;
+
+use super::policy;
+use crate::manifest::Manifest;
+use crate::preview::{Manifests, Preview, label};
+use crate::workload;
+
+/// A Pod that is to be explained.
+#[derive(Debug)]
+pub struct Subject {
+    /// `Deployment shop/web`.
+    pub label: String,
+    /// `pods.yaml:7`.
+    pub place: String,
+    /// The AdmissionRequest for it.
+    pub request: Value,
+}
+
+/// A Pod that was explained.
+#[derive(Debug)]
+pub struct Told {
+    /// `Deployment shop/web`.
+    pub label: String,
+    /// `pods.yaml:7`.
+    pub place: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Why Kubewarden does not ask the policy, or takes no notice of what it says; empty where it does.
+    pub policy: Vec<Finding>,
+    /// Why Kubewarden refuses what the policy makes of the Pod.
+    pub forbidden: Option<Finding>,
+    /// What is about no single `SidecarSet`.
+    pub pod: Vec<Finding>,
+    /// The SidecarSets, in the order of injection.
+    pub sets: Vec<Explained>,
+    /// How many SidecarSets there are, with those that are not told of.
+    pub of: usize,
+    /// How many of them are injected.
+    pub injected: usize,
+    /// What the rules of injection answer; they have none to what is no creation of a Pod.
+    pub outcome: Option<Outcome>,
+    /// What the built-in module answers.
+    pub answer: ValidationResponse,
+}
+
+/// The Pods that a manifest describes: none where it is something else.
+pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
+    let object = &manifest.value;
+    let place = format!("{}:{}", manifest.source.name, manifest.line());
+    if let Some(request) = request_in(object) {
+        if !matches!(json::text(request, &["kind", "kind"]), "Pod" | "") {
+            return Vec::new();
+        }
+        let namespace = json::text(request, &["namespace"]);
+        let made = json::at(request, &["object"]).filter(|object| !object.is_null());
+        let made = made.or_else(|| json::at(request, &["oldObject"])).unwrap_or(&Value::Null);
+        return vec![Subject { label: label(made, namespace), place, request: request.clone() }];
+    }
+    let mut subjects = Vec::new();
+    let templates = workload::templates(object);
+    for template in &templates {
+        let Some(request) = preview.request(object, template) else { continue };
+        let mut label = label(object, preview.namespace(object));
+        if templates.len() > 1 {
+            label = format!("{label} ({})", template.pointer.trim_start_matches('/').replace('/', "."));
+        }
+        subjects.push(Subject { label, place: place.clone(), request });
+    }
+    subjects
+}
+
+/// The request of an AdmissionReview, or the object itself where it is a bare request.
+fn request_in(object: &Value) -> Option<&Value> {
+    if json::text(object, &["kind"]) == "AdmissionReview" {
+        return json::at(object, &["request"]).filter(|request| request.is_object());
+    }
+    let is_request = json::at(object, &["kind"])?.is_object() && json::at(object, &["operation"]).is_some();
+    is_request.then_some(object)
+}
+
+impl Subject {
+    /// The explanation, beside the module's `answer`; `policy` is the manifest that the settings stood in.
+    pub fn explained(
+        self,
+        settings: &Settings,
+        policy: Option<&Value>,
+        cluster: &Manifests,
+        answer: ValidationResponse,
+    ) -> Told {
+        let Self { label, place, request } = self;
+        let of = settings.sidecar_sets.len();
+        let refusal = answer.message.clone().filter(|_| !answer.accepted);
+        let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Option<Outcome>| {
+            let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
+            let (policy, forbidden) = (Vec::new(), None);
+            let namespace = namespace.to_owned();
+            Told { label, place, namespace, policy, forbidden, pod, sets, of, injected, outcome, answer }
+        };
+        let request = match Request::decode(request) {
+            Ok(request) => request,
+            Err(refusal) => {
+                let findings = refusal.reasons().map(Finding::from).collect();
+                return told("", findings, Vec::new(), Some(refusal.into()));
+            }
+        };
+        if request.target() != Target::PodCreate {
+            let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
+            return told(&request.namespace, findings, Vec::new(), None);
+        }
+        let asked = PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
+        let context = Context {
+            sidecar_sets: &settings.sidecar_sets,
+            revisions: &settings.controller_revisions,
+            gates: settings.gates,
+            system_namespace: &settings.system_namespace,
+            lookup: &FromManifests(cluster),
+            // Nothing that is told of depends on the time.
+            now: Timestamp(0),
+        };
+        let mut explanation = explain::explain(asked, context);
+        if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
+            explanation.sets.iter_mut().for_each(assumed);
+        }
+        let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
+        if let (Some(policy), Ok(pod)) = (policy, Pod::decode(&request.object)) {
+            let found = namespace_labels(cluster, &told.namespace);
+            told.policy = policy::blockers(policy, pod, (&told.namespace, found.as_ref()));
+            let is_changed = told.answer.mutated_object.is_some();
+            told.forbidden = policy::forbids_changes(policy).filter(|_| is_changed && told.policy.is_empty());
+        }
+        told
+    }
+}
+
+fn namespace_labels(cluster: &Manifests, name: &str) -> Option<json::Object> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
+    match FromManifests(cluster).get(&object) {
+        Answer::Found(found) => json::object(&found, &["metadata", "labels"]).cloned(),
+        Answer::NotFound | Answer::Failed(_) => None,
+    }
+}
+
+fn not_a_creation(request: &Request) -> Finding {
+    let Request { kind, sub_resource, operation, .. } = request;
+    let below = if sub_resource.is_empty() { String::new() } else { format!("/{sub_resource}") };
+    let what = format!("{operation:?} of {}{below}", kind.kind).to_ascii_lowercase();
+    Finding {
+        kind: Kind::PodNotActive,
+        path: FieldPath::new("operation"),
+        wanted: "CREATE of Pod".to_owned(),
+        found: Some(what.clone()),
+        problem: format!("this is a {what}; SidecarSets are injected when a Pod is created, and never after"),
+        remedy: "create the Pod anew".to_owned(),
+    }
+}
+
+/// What the policy says to a request that is not about injection.
+fn refused(message: String) -> Finding {
+    Finding {
+        kind: Kind::Policy,
+        path: FieldPath::default(),
+        wanted: String::new(),
+        found: None,
+        problem: message,
+        remedy: String::new(),
+    }
+}
+
+/// Labels of a Namespace that no manifest describes are not known, which is not the same as not there.
+fn assumed(set: &mut Explained) {
+    let Decision::NotInjected(findings) = &mut set.decision else { return };
+    for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::NamespaceLabel && finding.found.is_none())
+    {
+        finding.problem = format!("the Namespace is in no manifest, wanted one with {}", finding.wanted);
+        finding.remedy = "give the Namespace's manifest, or --namespace-labels".to_owned();
+        finding.kind = Kind::NamespaceNotFound;
+    }
+}
+
+/// Names the field that the author wrote: v1alpha1 has `spec.namespace`, which becomes a selector when it is read.
+pub fn as_written(set: &mut Explained, settings: &Value) {
+    let Decision::NotInjected(findings) = &mut set.decision else { return };
+    let mut manifests = json::items(settings, &["sidecarSets"]).iter();
+    let manifest = manifests.find(|manifest| json::text(manifest, &["metadata", "name"]) == set.name);
+    let is_short = |manifest: &Value| {
+        json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"
+            && !json::text(manifest, &["spec", "namespace"]).is_empty()
+    };
+    if manifest.is_some_and(is_short) {
+        for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::OtherNamespace) {
+            finding.path = FieldPath::new("spec.namespace");
+        }
+    }
+}
+
+impl Told {
+    /// Whether the Pod is refused.
+    pub fn is_refused(&self) -> bool {
+        self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())
+    }
+
+    /// Whether the module answers what the rules answer: the decision, the code, and who is injected or refuses.
+    pub fn agrees(&self) -> bool {
+        let Some(outcome) = &self.outcome else { return true };
+        let (accepted, code) = match &outcome.verdict {
+            Verdict::Refused(refusal) => (false, Some(refusal.code().as_u16())),
+            Verdict::Unchanged | Verdict::Mutated(_) => (true, None),
+        };
+        let audit = self.answer.audit_annotations.iter().flatten();
+        let audit = audit.map(|(key, value)| (key.as_str(), value.as_str()));
+        let code_agrees = accepted || self.answer.code == code;
+        accepted == self.answer.accepted
+            && code_agrees
+            && audit.eq(outcome.audit.iter().map(|(key, value)| (*key, value.as_str())))
+    }
+}
+
+/// Answers the rules' look-ups as the module's are answered.
+struct FromManifests<'a>(&'a Manifests);
+
+impl Lookup for FromManifests<'_> {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        let request = ResourceRequest {
+            api_version: object.api_version.to_owned(),
+            kind: object.kind.to_owned(),
+            name: object.name.clone(),
+            namespace: object.namespace.clone(),
+            disable_cache: true,
+            field_masks: None,
+        };
+        match self.0.get(&request) {
+            Ok(bytes) => json::parse(&bytes).map_or(Answer::Failed(Failure::Unavailable), Answer::Found),
+            Err(ClusterError::NotFound) => Answer::NotFound,
+            Err(ClusterError::NotGranted) => Answer::Failed(Failure::Forbidden),
+            Err(ClusterError::Failed(text)) => lookup::classify(&text),
+        }
+    }
+}
