@@ -10,8 +10,8 @@ MODULE := $(TARGET_DIR)/$(TARGET)/release/pillion_policy.wasm
 # What the module should weigh at most, in bytes, and what it may weigh until it does (docs/design.md): the second
 # number only ever goes down.
 GOAL := 400000
-LIMIT := 334000
-SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 2>/dev/null) build.rs Cargo.toml Cargo.lock
+LIMIT := 330000
+SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 'crates/std/*' 2>/dev/null) build.rs Cargo.toml Cargo.lock
 
 # What annotates the module and runs it in the bats suite: kwctl where it is installed, else the pillion of this folder,
 # which KWCTL=pillion chooses in any case.
