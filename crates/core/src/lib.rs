@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod controller_revision;
+pub mod duration;
 pub mod expression;
 pub mod field;
 pub mod format;
@@ -29,6 +30,7 @@ pub mod schema;
 pub mod select;
 pub mod selector;
 pub mod settings;
+pub mod shoot;
 pub mod sidecar_set;
 pub mod time;
 pub mod validation;

@@ -5,6 +5,7 @@
 //! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
 
 mod read;
+pub mod shoots;
 mod validate;
 mod whitelist;
 
@@ -17,6 +18,7 @@ use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
 use crate::sidecar_set::SidecarSet;
+use shoots::ShootSettings;
 
 /// Where OpenKruise keeps its configuration, unless told otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";
@@ -34,6 +36,8 @@ pub struct Settings {
     pub system_namespace: String,
     /// `patchPodMetadataWhitelist`: `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}` (V-20).
     pub patch_pod_metadata_whitelist: Option<Value>,
+    /// `shoots`: the rules for Gardener Shoots.
+    pub shoots: ShootSettings,
 }
 
 impl Default for Settings {
@@ -44,6 +48,7 @@ impl Default for Settings {
             gates: Gates::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
+            shoots: ShootSettings::default(),
         }
     }
 }

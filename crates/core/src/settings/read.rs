@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Settings, naming, whitelist};
+use super::{Settings, naming, shoots, whitelist};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
@@ -15,14 +15,13 @@ use crate::sidecar_set::decode::{Decoded, decode};
 /// Gates that a version of the policy has to know how to honour before it may take them.
 const GATES_TO_COME: [&str; 1] = ["SidecarSetServiceAccountInjection"];
 /// Settings that this version does not have yet, with the one value that asks for nothing else than it does.
-const SETTINGS_TO_COME: [(&str, Option<&str>); 7] = [
+const SETTINGS_TO_COME: [(&str, Option<&str>); 6] = [
     ("bundle", None),
     ("bundleMaxAge", None),
     ("bundleRef", None),
     ("onBundleUnavailable", Some("Deny")),
     ("role", Some("Inject")),
     ("serviceAccounts", None),
-    ("shoots", None),
 ];
 const NOT_YET: &str = "not supported by this version of the policy; remove it";
 
@@ -41,6 +40,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
             ("sidecarSets", value) => decoded.sidecar_sets = sidecar_sets(value, &path, &mut errors),
             ("controllerRevisions", value) => decoded.controller_revisions = revisions(value, &path, &mut errors),
             ("featureGates", value) => decoded.gates = gates(value, &path, &mut errors),
+            ("shoots", value) => decoded.shoots = shoots::decode(value, &path, &mut errors),
             ("systemNamespace" | "patchPodMetadataWhitelist", Value::Null) => {}
             ("systemNamespace", value) => {
                 if let Some(namespace) = namespace(value, &path, &mut errors) {

@@ -1,0 +1,55 @@
+//! How long tokens may live (D1 to D3, D11, D12, W5).
+
+use super::{Change, Judgement};
+use crate::duration::{self, Duration};
+use crate::field::{Cause, FieldError};
+
+const SHORTEST: Duration = Duration::hours(720);
+const LONGEST: Duration = Duration::hours(2160);
+const NONE: Duration = Duration(0);
+
+/// What to write instead of 0, which kube-apiserver takes for "no maximum".
+const ZERO: &str = "0 means no maximum; use 720h to 2160h, or leave the field out";
+const EXTENDED: &str = "maxTokenExpiration does not bind the tokens of Pods while extendTokenExpiration is not false: they may live for one year; set extendTokenExpiration to false";
+
+pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
+    let Some(text) = change.new.max else { return };
+    let at = change.at.child("maxTokenExpiration");
+    let max = match Duration::parse(text) {
+        Ok(max) => max,
+        Err(wrong) => {
+            judgement.invalid(FieldError::invalid(&at, text, malformed(&wrong, text)));
+            return;
+        }
+    };
+    let kept = change.old.max.is_some_and(|old| Duration::parse(old) == Ok(max));
+    let (cause, detail) = match max {
+        NONE if kept => {
+            judgement.warn(&["maxTokenExpiration: ", ZERO]);
+            return;
+        }
+        NONE => (Cause::Invalid, ZERO),
+        max if max < NONE => (Cause::Invalid, "can not be negative"),
+        max if max < SHORTEST => (Cause::Forbidden, "must be at least 720h (30d)"),
+        max if max > LONGEST => (Cause::Forbidden, "must be at most 2160h (90d)"),
+        _ => {
+            if change.new.extend != Some(false) {
+                judgement.warn(&[EXTENDED]);
+            }
+            return;
+        }
+    };
+    judgement.invalid(FieldError::new(&at, cause, detail).showing(max));
+}
+
+/// What Go says, and what to write instead.
+fn malformed(wrong: &duration::ParseError, text: &str) -> String {
+    // A text of this length is no duration that anybody meant; the error shows its beginning.
+    let mut detail = if text.len() > 64 { "time: invalid duration".to_owned() } else { wrong.to_string() };
+    detail.push_str("; use ");
+    match duration::in_hours(text) {
+        Some(hours) => detail.push_str(&hours),
+        None => detail.push_str("hours, as in 720h"),
+    }
+    detail
+}
