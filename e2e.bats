@@ -132,3 +132,48 @@ setup_file() {
   [[ "$stderr" == *'sidecarsets: Unknown field'* ]]
   [[ "$stderr" == *'role: Forbidden'* ]]
 }
+
+@test "a Shoot is accepted as it is where its rules are off" {
+  evaluate shoot-create-documented-review.json settings-log-agent.json
+  [ "$(field '["allowed"]')" = True ]
+  [[ "$output" != *'"patch"'* ]]
+}
+
+@test "a sound Shoot is accepted as it is, with what its author should know" {
+  evaluate shoot-create-review.json settings-shoots.json
+  [ "$(field '["allowed"]')" = True ]
+  [[ "$(field '["warnings"]')" == *'set extendTokenExpiration to false'* ]]
+  [[ "$output" != *'"patch"'* ]]
+}
+
+@test "the Shoot of Gardener's documentation is refused with every field" {
+  evaluate shoot-create-documented-review.json settings-shoots.json
+  [ "$(field '["allowed"]')" = False ]
+  [ "$(field '["status"]["code"]')" = 422 ]
+  [[ "$(field '["status"]["message"]')" == *'serviceAccountConfig.maxTokenExpiration: Invalid value: "45d": time: unknown unit "d" in duration "45d"; use 1080h'* ]]
+  [[ "$(field '["status"]["message"]')" == *'serviceAccountConfig.issuer: Invalid value: "foo": must have https scheme'* ]]
+  [[ "$(field '["status"]["message"]')" == *'serviceAccountConfig.acceptedIssuers[1]: Invalid value: "foo2"'* ]]
+}
+
+@test "a Shoot whose tokens would stop working is warned of, or refused" {
+  evaluate shoot-update-loses-tokens-review.json settings-shoots.json
+  [ "$(field '["allowed"]')" = True ]
+  [[ "$(field '["warnings"]')" == *'"https://issuer.example.com" is no longer the issuer'* ]]
+  evaluate shoot-update-loses-tokens-review.json settings-shoots-deny.json
+  [ "$(field '["allowed"]')" = False ]
+  [ "$(field '["status"]["code"]')" = 403 ]
+  [ "$(field '["auditAnnotations"]["refused-because"]')" = forbidden ]
+}
+
+@test "a Shoot whose API server would not start is refused" {
+  evaluate shoot-update-same-issuer-twice-review.json settings-shoots.json
+  [ "$(field '["allowed"]')" = False ]
+  [ "$(field '["status"]["code"]')" = 422 ]
+  [[ "$(field '["status"]["message"]')" == *'acceptedIssuers[1]: '*'given twice'* ]]
+}
+
+@test "invalid settings for Shoots are refused, all at once" {
+  evaluate shoot-create-review.json settings-shoots-invalid.json
+  [ "$status" -eq 1 ]
+  [[ "$stderr" == *'shoots.enabled: '*'shoots.managed: Unknown field'*'shoots.migration: Unsupported value'*'shoots.pathPrefixes[0]: '* ]]
+}
