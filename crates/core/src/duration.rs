@@ -43,6 +43,36 @@ impl Duration {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         nanoseconds(text.as_bytes()).map(Self).map_err(|problem| ParseError::of(&problem, text))
     }
+
+    /// The text that Go prints: hours, minutes and seconds from one second on (`2160h0m0.5s`), else one smaller unit
+    /// (`1.5ms`).
+    pub fn text(self) -> String {
+        let mut text = String::new();
+        if self.0 < 0 {
+            text.push('-');
+        }
+        let span = self.0.unsigned_abs();
+        let (unit, nanoseconds, digits) = match span {
+            0 => ("s", 0, 0),
+            1..MICROSECOND => ("ns", span, 0),
+            MICROSECOND..MILLISECOND => ("\u{b5}s", span, 3),
+            MILLISECOND..SECOND => ("ms", span, 6),
+            _ => {
+                if span >= HOUR {
+                    push_decimal(span / HOUR, 0, &mut text);
+                    text.push('h');
+                }
+                if span >= MINUTE {
+                    push_decimal(span / MINUTE % 60, 0, &mut text);
+                    text.push('m');
+                }
+                ("s", span % MINUTE, 9)
+            }
+        };
+        push_decimal(nanoseconds, digits, &mut text);
+        text.push_str(unit);
+        text
+    }
 }
 
 /// The text in hours that stands for a whole number of days or weeks, which Go does not read: `45d` is `1080h`.
@@ -62,6 +92,11 @@ pub fn in_hours(text: &str) -> Option<String> {
 pub struct ParseError(String);
 
 impl ParseError {
+    /// What Go says.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn of(problem: &Problem<'_>, text: &str) -> Self {
         let mut message = "time: ".to_owned();
         match problem {
@@ -80,7 +115,7 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -200,33 +235,8 @@ fn quote(text: &[u8], into: &mut String) {
 }
 
 impl fmt::Display for Duration {
-    /// As Go prints it: hours, minutes and seconds from one second on (`2160h0m0.5s`), else one smaller unit (`1.5ms`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        if self.0 < 0 {
-            text.push('-');
-        }
-        let span = self.0.unsigned_abs();
-        let (unit, nanoseconds, digits) = match span {
-            0 => ("s", 0, 0),
-            1..MICROSECOND => ("ns", span, 0),
-            MICROSECOND..MILLISECOND => ("\u{b5}s", span, 3),
-            MILLISECOND..SECOND => ("ms", span, 6),
-            _ => {
-                if span >= HOUR {
-                    push_decimal(span / HOUR, 0, &mut text);
-                    text.push('h');
-                }
-                if span >= MINUTE {
-                    push_decimal(span / MINUTE % 60, 0, &mut text);
-                    text.push('m');
-                }
-                ("s", span % MINUTE, 9)
-            }
-        };
-        push_decimal(nanoseconds, digits, &mut text);
-        text.push_str(unit);
-        f.write_str(&text)
+        f.write_str(&self.text())
     }
 }
 

@@ -30,7 +30,11 @@ pub fn admit(request: &Request, settings: &ShootSettings) -> Outcome {
         findings = judgement.findings;
         warnings = judgement.warnings;
     }
-    let verdict = match Refusal::of(findings.into_iter().map(reason)) {
+    let mut reasons = Vec::new();
+    for finding in findings {
+        reasons.push(reason(finding));
+    }
+    let verdict = match Refusal::of(reasons) {
         Some(refusal) => Verdict::Refused(refusal),
         None => Verdict::Unchanged,
     };

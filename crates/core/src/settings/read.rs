@@ -40,7 +40,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
             ("sidecarSets", value) => decoded.sidecar_sets = sidecar_sets(value, &path, &mut errors),
             ("controllerRevisions", value) => decoded.controller_revisions = revisions(value, &path, &mut errors),
             ("featureGates", value) => decoded.gates = gates(value, &path, &mut errors),
-            ("shoots", value) => decoded.shoots = shoots::decode(value, &path, &mut errors),
+            ("shoots", value) => decoded.shoots = shoots::decode(&value, &path, &mut errors),
             ("systemNamespace" | "patchPodMetadataWhitelist", Value::Null) => {}
             ("systemNamespace", value) => {
                 if let Some(namespace) = namespace(value, &path, &mut errors) {

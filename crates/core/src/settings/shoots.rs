@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::read::{items, wrong_type};
+use super::read::wrong_type;
 use crate::field::{Cause, FieldError, FieldPath};
-use crate::ordered::Set;
 
 /// Where the kinds that are known hold a `kubeAPIServer`: Shoot, Garden, `ManagedSeedSet`.
 const PREFIXES: [&str; 3] = [
@@ -57,78 +56,72 @@ impl Default for ShootSettings {
     }
 }
 
-pub(super) fn decode(settings: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> ShootSettings {
+pub(super) fn decode(settings: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> ShootSettings {
     let mut decoded = ShootSettings::default();
     let object = match settings {
         Value::Null => return decoded,
         Value::Object(object) => object,
         other => {
-            errors.push(wrong_type(path, &other, "an object"));
+            errors.push(wrong_type(path, other, "an object"));
             return decoded;
         }
     };
     for (key, value) in object {
-        let path = path.child(&key);
+        let path = path.child(key);
         match (key.as_str(), value) {
             ("enabled" | "managedIssuer" | "migration" | "pathPrefixes", Value::Null) => {}
-            ("enabled", Value::Bool(enabled)) => decoded.enabled = enabled,
-            ("enabled", other) => errors.push(wrong_type(&path, &other, "true or false")),
-            ("migration", value) => match chosen(&value, &["Deny", "Warn"], &path, errors) {
-                Some("Deny") => decoded.migration = Migration::Deny,
-                _ => decoded.migration = Migration::Warn,
-            },
-            ("managedIssuer", value) => match chosen(&value, &["Supported", "Unsupported"], &path, errors) {
-                Some("Unsupported") => decoded.managed_issuer = ManagedIssuer::Unsupported,
-                _ => decoded.managed_issuer = ManagedIssuer::Supported,
-            },
-            ("pathPrefixes", value) => {
-                let paths = prefixes(value, &path, errors);
-                if !paths.is_empty() {
-                    decoded.paths = paths;
+            ("enabled", Value::Bool(enabled)) => decoded.enabled = *enabled,
+            ("enabled", other) => errors.push(wrong_type(&path, other, "true or false")),
+            ("migration", value) => {
+                if is_first(value, &["Deny", "Warn"], &path, errors) {
+                    decoded.migration = Migration::Deny;
                 }
             }
+            ("managedIssuer", value) => {
+                if is_first(value, &["Unsupported", "Supported"], &path, errors) {
+                    decoded.managed_issuer = ManagedIssuer::Unsupported;
+                }
+            }
+            ("pathPrefixes", Value::Array(list)) => prefixes(list, &path, &mut decoded.paths, errors),
+            ("pathPrefixes", other) => errors.push(wrong_type(&path, other, "a list")),
             _ => errors.push(FieldError::new(&path, Cause::Unknown, KEYS)),
         }
     }
     decoded
 }
 
-/// The paths of the configs; a prefix may name the config itself.
-fn prefixes(list: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<String> {
-    let mut paths = Vec::new();
-    let mut seen = Set::new();
-    for (index, prefix) in items(list, path, errors).into_iter().enumerate() {
+/// The paths of the configs; a prefix may name the config itself. An empty list leaves the default ones.
+fn prefixes(list: &[Value], path: &FieldPath, paths: &mut Vec<String>, errors: &mut Vec<FieldError>) {
+    if !list.is_empty() {
+        paths.clear();
+    }
+    for (index, prefix) in list.iter().enumerate() {
         let at = path.index(index);
-        let Value::String(mut prefix) = prefix else {
-            errors.push(wrong_type(&at, &prefix, "a dotted path"));
+        let Some(prefix) = prefix.as_str() else {
+            errors.push(wrong_type(&at, prefix, "a dotted path"));
             continue;
         };
-        if prefix.split('.').any(str::is_empty) || !prefix.starts_with(|first: char| first.is_ascii_lowercase()) {
+        let whole = if prefix.ends_with(CONFIG) { prefix.to_owned() } else { [prefix, CONFIG].concat() };
+        if prefix.split('.').any(str::is_empty) || !prefix.as_bytes().first().is_some_and(u8::is_ascii_lowercase) {
             let detail = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
             errors.push(FieldError::invalid(&at, prefix, detail));
-            continue;
-        }
-        if !prefix.ends_with(CONFIG) {
-            prefix.push_str(CONFIG);
-        }
-        if seen.insert(prefix.clone()) {
-            paths.push(prefix);
-        } else {
+        } else if paths.contains(&whole) {
             errors.push(FieldError::duplicate(&at, prefix));
+        } else {
+            paths.push(whole);
         }
     }
-    paths
 }
 
-/// The one of `values` that is written.
-fn chosen<'a>(value: &Value, values: &[&'a str], path: &FieldPath, errors: &mut Vec<FieldError>) -> Option<&'a str> {
+/// Whether the first of two values is written; an error where neither is.
+fn is_first(value: &Value, values: &[&str; 2], path: &FieldPath, errors: &mut Vec<FieldError>) -> bool {
     let Some(text) = value.as_str() else {
         errors.push(wrong_type(path, value, "a string"));
-        return None;
+        return false;
     };
-    let known = values.iter().copied().find(|known| *known == text);
-    if known.is_none() {
+    let [first, second] = values;
+    if text != *first && text != *second {
         errors.push(FieldError::not_supported(path, text, values));
     }
-    known
+    text == *first
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Judgement;
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::FieldPath;
 use crate::json;
 
 /// A `serviceAccountConfig`. A field that is null is absent. [`Default`] is none at all.
@@ -53,7 +53,7 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath, judgemen
     match field("extendTokenExpiration") {
         Value::Null => {}
         Value::Bool(extend) => read.extend = Some(*extend),
-        other => wrong_type(&at.child("extendTokenExpiration"), other, "true or false", judgement),
+        other => judgement.undecodable(&at.child("extendTokenExpiration"), other, "true or false"),
     }
     match field("acceptedIssuers") {
         Value::Null => {}
@@ -64,7 +64,7 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath, judgemen
                 read.accepted.push(text(issuer, &at.index(index), judgement).unwrap_or_default());
             }
         }
-        other => wrong_type(&at.child("acceptedIssuers"), other, "a list", judgement),
+        other => judgement.undecodable(&at.child("acceptedIssuers"), other, "a list"),
     }
     read
 }
@@ -79,9 +79,9 @@ pub(super) fn annotations<'a>(
 }
 
 /// The uid that the API server gave the object.
-pub(super) fn uid<'a>(new: &'a Value, old: Option<&'a Value>) -> &'a str {
-    let of = |object| json::text(object, &["metadata", "uid"]);
-    old.map(of).filter(|uid| !uid.is_empty()).unwrap_or_else(|| of(new))
+pub(super) fn uid<'a>(new: &'a Value, stored: &'a Value) -> &'a str {
+    let uid = json::text(new, &["metadata", "uid"]);
+    if uid.is_empty() { json::text(stored, &["metadata", "uid"]) } else { uid }
 }
 
 /// An annotation; absent and empty are the same.
@@ -108,7 +108,7 @@ fn descend<'a>(
                 at = at.child(step);
             }
             (other, _) => {
-                wrong_type(&at, other, "an object", judgement);
+                judgement.undecodable(&at, other, "an object");
                 return None;
             }
         }
@@ -120,13 +120,8 @@ fn text<'a>(value: &'a Value, at: &FieldPath, judgement: &mut Judgement) -> Opti
         Value::Null => None,
         Value::String(text) => Some(text),
         other => {
-            wrong_type(at, other, "a string", judgement);
+            judgement.undecodable(at, other, "a string");
             None
         }
     }
-}
-
-fn wrong_type(at: &FieldPath, found: &Value, wanted: &str, judgement: &mut Judgement) {
-    let detail = ["must be ", wanted, ", found ", json::type_name(found)].concat();
-    judgement.undecodable(FieldError::new(at, Cause::Type, detail));
 }

@@ -2,7 +2,7 @@
 
 use super::config::annotation;
 use super::{Judgement, SHOWN, shown};
-use crate::field::{FieldError, FieldPath};
+use crate::field::FieldPath;
 use crate::json::Object;
 use crate::settings::shoots::ManagedIssuer;
 
@@ -41,15 +41,19 @@ pub(super) fn is_on(annotations: Option<&Object>) -> bool {
 pub(super) fn judge(state: &State, annotations: Option<&Object>, support: ManagedIssuer, judgement: &mut Judgement) {
     let State { managed, was_managed, .. } = *state;
     let unsupported = support == ManagedIssuer::Unsupported;
-    let rules = [
-        (unsupported && managed, UNSUPPORTED),
-        (unsupported && was_managed, MISSING),
-        (was_managed && !managed, DISABLED),
-        (managed && state.issuer_is_set, ISSUER_SET),
-    ];
-    if let Some((_, broken)) = rules.into_iter().find(|(applies, _)| *applies) {
-        let at = FieldPath::new("metadata").child("annotations").key(ANNOTATION);
-        judgement.forbidden(FieldError::forbidden(&at, broken));
+    let broken = if unsupported && managed {
+        UNSUPPORTED
+    } else if unsupported && was_managed {
+        MISSING
+    } else if was_managed && !managed {
+        DISABLED
+    } else if managed && state.issuer_is_set {
+        ISSUER_SET
+    } else {
+        ""
+    };
+    if !broken.is_empty() {
+        judgement.forbidden(&FieldPath::new("metadata.annotations").key(ANNOTATION), broken);
     }
     let value = annotation(annotations, ANNOTATION);
     if !managed && !value.is_empty() {

@@ -5,17 +5,17 @@
 
 use super::config::{Signer, annotation};
 use super::{Change, Judgement, SHOWN, shown};
-use crate::field::FieldError;
 use crate::json::Object;
 use crate::settings::shoots::Migration;
 
-/// On a Shoot: the issuers, joined by commas or spaces, whose removal from acceptedIssuers has been prepared (W3).
+/// On a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
 const ACKNOWLEDGED: &str = "pillion.dev/acknowledge-removed-issuer";
 const LOSES_TOKENS: &str = " is no longer the issuer, and its tokens stop working at once; add it to acceptedIssuers until they have been replaced";
 const BOTH_AT_ONCE: &str =
     " is removed while the issuer changes; change the issuer first, and remove it once its tokens have been replaced";
 const CHECKLIST: &str = " is removed and its tokens stop working. First: short-lived projected tokens, Pods rolled, token Secrets recreated, 12h waited. Acknowledge: ";
-const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
+/// W7, once for an object.
+pub(super) const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
 
 pub(super) fn judge(
     change: &Change<'_>,
@@ -32,14 +32,14 @@ pub(super) fn judge(
     {
         let text = ["\"", &shown(issuer, SHOWN), "\"", LOSES_TOKENS].concat();
         match migration {
-            Migration::Deny => judgement.forbidden(FieldError::forbidden(&at, text)),
+            Migration::Deny => judgement.forbidden(&at, &text),
             Migration::Warn => judgement.warn(&[&text]),
         }
     }
     for issuer in change.old.accepted.iter().copied().filter(|issuer| !accepts(issuer)) {
         let quoted = ["\"", &shown(issuer, SHOWN), "\""].concat();
         if signer_changes {
-            judgement.forbidden(FieldError::forbidden(&at, [&quoted, BOTH_AT_ONCE].concat()));
+            judgement.forbidden(&at, &[&quoted, BOTH_AT_ONCE].concat());
         }
         if !is_acknowledged(issuer, annotation(annotations, ACKNOWLEDGED)) {
             judgement.warn(&[&quoted, CHECKLIST, "annotation ", ACKNOWLEDGED]);
@@ -47,11 +47,6 @@ pub(super) fn judge(
     }
 }
 
-/// W7, once for an object.
-pub(super) fn warn_of_trust(judgement: &mut Judgement) {
-    judgement.warn(&[TRUST]);
-}
-
 fn is_acknowledged(issuer: &str, acknowledged: &str) -> bool {
-    acknowledged == issuer || acknowledged.split([',', ' ', '\n', '\t']).any(|named| named == issuer)
+    acknowledged.split(',').any(|named| named.trim_ascii() == issuer)
 }

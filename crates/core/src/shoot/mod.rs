@@ -16,7 +16,8 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath};
+use crate::json;
 use crate::outcome::Code;
 use crate::settings::shoots::ShootSettings;
 use crate::validation::Finding;
@@ -35,15 +36,21 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    fn invalid(&mut self, error: FieldError) {
-        self.findings.push(error.into());
+    /// The value of a field breaks a rule.
+    fn invalid(&mut self, at: &FieldPath, cause: Cause, value: &str, detail: &str) {
+        self.findings.push(FieldError::new(at, cause, detail).showing(value).into());
     }
 
-    fn forbidden(&mut self, error: FieldError) {
+    /// A field is sound, but what is done with it may not be done.
+    fn forbidden(&mut self, at: &FieldPath, detail: &str) {
+        let error = FieldError::new(at, Cause::Forbidden, detail);
         self.findings.push(Finding { error, code: Code::Forbidden });
     }
 
-    fn undecodable(&mut self, error: FieldError) {
+    /// A field has another type than it should.
+    fn undecodable(&mut self, at: &FieldPath, found: &Value, wanted: &str) {
+        let detail = ["must be ", wanted, ", found ", json::type_name(found)].concat();
+        let error = FieldError::new(at, Cause::Type, detail);
         self.findings.push(Finding { error, code: Code::Undecodable });
     }
 
@@ -69,21 +76,6 @@ struct Change<'a> {
     uid: &'a str,
 }
 
-impl Change<'_> {
-    /// The path of an accepted issuer.
-    fn accepted_at(&self, index: usize) -> FieldPath {
-        self.at.child("acceptedIssuers").index(index)
-    }
-
-    /// An update that leaves everything as it is which decides over issuers.
-    fn keeps_issuers(&self) -> bool {
-        self.updating
-            && self.signer == self.old_signer
-            && self.new.issuer == self.old.issuer
-            && self.new.accepted == self.old.accepted
-    }
-}
-
 /// Judges an object that is written: a Shoot, or another kind that holds a `serviceAccountConfig` (`is_shoot` is
 /// false: the annotation of the managed issuer means nothing there). `old` is the stored object of an update.
 ///
@@ -94,39 +86,38 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
     let mut judgement = Judgement::default();
     let root = FieldPath::default();
     let old_root = FieldPath::new("oldObject");
-    let mut configs = Vec::new();
-    for path in &settings.paths {
-        let new = config::read(new, path, &root, &mut judgement);
-        let old = old.map(|old| config::read(old, path, &old_root, &mut judgement)).unwrap_or_default();
-        configs.push((path, new, old));
-    }
+    let stored = old.unwrap_or(&Value::Null);
     let annotations = config::annotations(new, &root, &mut judgement);
-    let old_annotations = old.and_then(|old| config::annotations(old, &old_root, &mut judgement));
-    if !judgement.findings.is_empty() {
-        return judgement;
-    }
     let managed = is_shoot && managed::is_on(annotations);
-    let was_managed = is_shoot && managed::is_on(old_annotations);
-    let mut issuer_is_set = false;
-    let mut signer_changes = false;
-    for (path, new_config, old_config) in configs {
-        issuer_is_set |= new_config.issuer.is_some();
-        let change = Change {
+    let was_managed = is_shoot && managed::is_on(config::annotations(stored, &old_root, &mut judgement));
+    let mut changes = Vec::new();
+    for path in &settings.paths {
+        let new_config = config::read(new, path, &root, &mut judgement);
+        let old_config = config::read(stored, path, &old_root, &mut judgement);
+        changes.push(Change {
             at: FieldPath::new(path.as_str()),
             updating: old.is_some(),
             signer: new_config.signer(managed),
             old_signer: old_config.signer(was_managed),
             new: new_config,
             old: old_config,
-            uid: config::uid(new, old),
-        };
-        tokens::judge(&change, &mut judgement);
-        issuers::judge(&change, &mut judgement);
-        migration::judge(&change, annotations, settings.migration, &mut judgement);
+            uid: config::uid(new, stored),
+        });
+    }
+    if !judgement.findings.is_empty() {
+        return judgement;
+    }
+    let mut issuer_is_set = false;
+    let mut signer_changes = false;
+    for change in &changes {
+        tokens::judge(change, &mut judgement);
+        issuers::judge(change, &mut judgement);
+        migration::judge(change, annotations, settings.migration, &mut judgement);
+        issuer_is_set |= change.new.issuer.is_some();
         signer_changes |= change.updating && change.signer != change.old_signer;
     }
     if signer_changes {
-        migration::warn_of_trust(&mut judgement);
+        judgement.warn(&[migration::TRUST]);
     }
     if is_shoot {
         let state = managed::State { managed, was_managed, updating: old.is_some(), issuer_is_set };

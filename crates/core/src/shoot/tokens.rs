@@ -2,7 +2,7 @@
 
 use super::{Change, Judgement};
 use crate::duration::{self, Duration};
-use crate::field::{Cause, FieldError};
+use crate::field::Cause;
 
 const SHORTEST: Duration = Duration::hours(720);
 const LONGEST: Duration = Duration::hours(2160);
@@ -18,38 +18,35 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     let max = match Duration::parse(text) {
         Ok(max) => max,
         Err(wrong) => {
-            judgement.invalid(FieldError::invalid(&at, text, malformed(&wrong, text)));
+            judgement.invalid(&at, Cause::Invalid, text, &malformed(&wrong, text));
             return;
         }
     };
-    let kept = change.old.max.is_some_and(|old| Duration::parse(old) == Ok(max));
-    let (cause, detail) = match max {
-        NONE if kept => {
+    let (cause, detail) = if max == NONE {
+        if change.old.max.is_some_and(|old| Duration::parse(old) == Ok(NONE)) {
             judgement.warn(&["maxTokenExpiration: ", ZERO]);
             return;
         }
-        NONE => (Cause::Invalid, ZERO),
-        max if max < NONE => (Cause::Invalid, "can not be negative"),
-        max if max < SHORTEST => (Cause::Forbidden, "must be at least 720h (30d)"),
-        max if max > LONGEST => (Cause::Forbidden, "must be at most 2160h (90d)"),
-        _ => {
-            if change.new.extend != Some(false) {
-                judgement.warn(&[EXTENDED]);
-            }
-            return;
+        (Cause::Invalid, ZERO)
+    } else if max < NONE {
+        (Cause::Invalid, "can not be negative")
+    } else if max < SHORTEST {
+        (Cause::Forbidden, "must be at least 720h (30d)")
+    } else if max > LONGEST {
+        (Cause::Forbidden, "must be at most 2160h (90d)")
+    } else {
+        if change.new.extend != Some(false) {
+            judgement.warn(&[EXTENDED]);
         }
+        return;
     };
-    judgement.invalid(FieldError::new(&at, cause, detail).showing(max));
+    judgement.invalid(&at, cause, &max.text(), detail);
 }
 
 /// What Go says, and what to write instead.
 fn malformed(wrong: &duration::ParseError, text: &str) -> String {
     // A text of this length is no duration that anybody meant; the error shows its beginning.
-    let mut detail = if text.len() > 64 { "time: invalid duration".to_owned() } else { wrong.to_string() };
-    detail.push_str("; use ");
-    match duration::in_hours(text) {
-        Some(hours) => detail.push_str(&hours),
-        None => detail.push_str("hours, as in 720h"),
-    }
-    detail
+    let what = if text.len() > 64 { "time: invalid duration" } else { wrong.as_str() };
+    let hours = duration::in_hours(text);
+    [what, "; use ", hours.as_deref().unwrap_or("hours, as in 720h")].concat()
 }

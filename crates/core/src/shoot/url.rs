@@ -5,8 +5,8 @@
 
 /// What the rules ask of a URL that can be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // Five questions that have nothing to do with each other.
-pub struct Url {
+#[allow(clippy::struct_excessive_bools)] // Questions that have nothing to do with each other.
+pub struct Url<'a> {
     /// The scheme is `https`, in any case.
     pub https: bool,
     /// There is a host, or at least a port.
@@ -17,95 +17,133 @@ pub struct Url {
     pub query: bool,
     /// Something stands behind a `#`.
     pub fragment: bool,
+    /// What follows the host from the slash on, as it is written.
+    pub path: &'a [u8],
 }
 
-impl Url {
+impl<'a> Url<'a> {
     /// Takes a URL apart; `None` where Go finds an error.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &'a str) -> Option<Self> {
         let (rest, fragment) = cut(text.as_bytes(), b'#');
-        if rest.iter().any(u8::is_ascii_control) || !escapes_are_whole(fragment) {
+        if rest.iter().any(u8::is_ascii_control) || !is_escaped_well(fragment) {
             return None;
         }
         let (scheme, rest) = scheme(rest)?;
-        let (rest, query) = cut(rest, b'?');
+        let (path, query) = cut(rest, b'?');
         let mut url = Self {
             https: scheme.eq_ignore_ascii_case(b"https"),
             host: false,
             user: false,
             query: !query.is_empty(),
             fragment: !fragment.is_empty(),
+            path,
         };
-        let mut path = rest;
-        if !rest.starts_with(b"/") {
-            // With a scheme, the rest is opaque and may be anything; without one, `a:b` would look like a scheme.
-            if scheme.is_empty() && cut(rest, b'/').0.contains(&b':') {
-                return None;
-            }
-            if !scheme.is_empty() {
+        let has_scheme = !scheme.is_empty();
+        if !path.starts_with(b"/") {
+            if has_scheme {
+                // What follows is opaque and may be anything.
                 return Some(url);
             }
-        } else if rest.starts_with(b"//") && !(scheme.is_empty() && rest.starts_with(b"///")) {
-            let authority = rest.get(2..).unwrap_or_default();
-            let end = authority.iter().position(|byte| *byte == b'/').unwrap_or(authority.len());
-            let (authority, below) = authority.split_at_checked(end)?;
-            path = below;
+            if cut(path, b'/').0.contains(&b':') {
+                return None;
+            }
+        } else if path.starts_with(b"//") && (has_scheme || !path.starts_with(b"///")) {
+            let authority = path.get(2..)?;
+            let (authority, path) = authority.split_at_checked(find(authority, b'/'))?;
+            url.path = path;
             let mut host = authority;
             if let Some(at) = authority.iter().rposition(|byte| *byte == b'@') {
-                let user = authority.get(..at)?;
-                host = authority.get(at + 1..)?;
                 url.user = true;
-                if !user.iter().copied().all(may_be_in_user) || !escapes_are_whole(user) {
+                host = authority.get(at + 1..)?;
+                if !is_made_of(authority.get(..at)?, may_be_in_user, |_| true) {
                     return None;
                 }
             }
             url.host = !host.is_empty();
             // Only of these two schemes, a host may not hold a colon.
-            let strict = url.https || scheme.eq_ignore_ascii_case(b"http");
-            if !is_host(host, strict) {
+            if !is_host(host, url.https || scheme.eq_ignore_ascii_case(b"http")) {
                 return None;
             }
         }
-        escapes_are_whole(path).then_some(url)
+        is_escaped_well(url.path).then_some(url)
     }
+}
+
+/// Where the first `mark` is; the end where there is none.
+fn find(text: &[u8], mark: u8) -> usize {
+    text.iter().position(|byte| *byte == mark).unwrap_or(text.len())
 }
 
 /// What stands before and behind the first `mark`.
 fn cut(text: &[u8], mark: u8) -> (&[u8], &[u8]) {
-    let at = text.iter().position(|byte| *byte == mark).unwrap_or(text.len());
+    let at = find(text, mark);
     (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default())
 }
 
 /// The scheme, or nothing, and what follows. `None` where a colon has nothing before it.
 fn scheme(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, rest) = cut(text, b':');
-    let is_scheme = name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
-        && name.first().is_some_and(u8::is_ascii_alphabetic);
-    if name.len() == text.len() || (!is_scheme && !name.is_empty()) {
-        return Some((&[], text));
+    if name.is_empty() && !text.is_empty() {
+        return None;
     }
-    is_scheme.then_some((name, rest))
+    let is_scheme = name.len() < text.len()
+        && name.first().is_some_and(u8::is_ascii_alphabetic)
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    Some(if is_scheme { (name, rest) } else { (&[], text) })
+}
+
+/// Whether the bytes that stand for themselves are all `plain`, and those that are escaped all `escapable`.
+fn is_made_of(text: &[u8], plain: fn(u8) -> bool, escapable: fn(u8) -> bool) -> bool {
+    let mut rest = text;
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte == b'%' {
+            let [high, low, after @ ..] = rest else { return false };
+            let (Some(high), Some(low)) = (char::from(*high).to_digit(16), char::from(*low).to_digit(16)) else {
+                return false;
+            };
+            rest = after;
+            if !u8::try_from(high * 16 + low).is_ok_and(escapable) {
+                return false;
+            }
+        } else if !plain(*byte) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Whether two hexadecimal digits follow each `%`.
-fn escapes_are_whole(text: &[u8]) -> bool {
-    text.split(|byte| *byte == b'%').skip(1).all(|after| escaped(after).is_some())
-}
-
-/// The byte that the two hexadecimal digits behind a `%` stand for.
-fn escaped(digits: &[u8]) -> Option<u8> {
-    let [high, low, ..] = digits else { return None };
-    let high = char::from(*high).to_digit(16)?;
-    let low = char::from(*low).to_digit(16)?;
-    u8::try_from(high * 16 + low).ok()
+fn is_escaped_well(text: &[u8]) -> bool {
+    is_made_of(text, |_| true, |_| true)
 }
 
 fn may_be_in_user(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b':'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b'@'
+        )
 }
 
-/// Whether a byte may stand unescaped in a host: everything above ASCII may.
+/// Whether a byte may stand for itself in a host: everything above ASCII may.
 fn may_be_in_host(byte: u8) -> bool {
-    byte > b' ' && byte != 0x7f && !b"#%/?@\\^`{|}".contains(&byte)
+    !matches!(byte, 0..=b' ' | b'#' | b'%' | b'/' | b'?' | b'@' | b'\\' | b'^' | b'`' | b'{'..=b'}' | 0x7f)
 }
 
 /// A name, an IPv4 address or an IPv6 address in brackets, with or without a port; empty, too.
@@ -115,20 +153,10 @@ fn is_host(host: &[u8], strict: bool) -> bool {
         let (Some(address), Some(port)) = (host.get(1..close), host.get(close + 1..)) else { return false };
         return open == 0 && is_port(port) && is_ip_literal(address);
     }
-    let colon = |byte: &u8| *byte == b':';
-    let port = if strict { host.iter().position(colon) } else { host.iter().rposition(colon) };
-    let port = port.and_then(|at| host.get(at..)).unwrap_or_default();
+    let colon = if strict { Some(find(host, b':')) } else { host.iter().rposition(|byte| *byte == b':') };
+    let port = colon.and_then(|at| host.get(at..)).unwrap_or_default();
     // Escapes are for what is not ASCII, and for the percent sign itself.
-    is_port(port) && is_host_text(host, |byte| byte >= 0x80 || byte == b'%')
-}
-
-/// Whether all that is not escaped may be in a host, and `may_be_escaped` all that is.
-fn is_host_text(text: &[u8], may_be_escaped: fn(u8) -> bool) -> bool {
-    let mut first = true;
-    text.split(|byte| *byte == b'%').all(|part| {
-        let behind_percent = !std::mem::take(&mut first);
-        part.iter().copied().all(may_be_in_host) && (!behind_percent || escaped(part).is_some_and(may_be_escaped))
-    })
+    is_port(port) && is_made_of(host, may_be_in_host, |byte| byte >= 0x80 || byte == b'%')
 }
 
 /// Nothing, or a colon and any number of digits.
@@ -142,15 +170,14 @@ fn is_port(text: &[u8]) -> bool {
 
 /// An IPv6 address, with or without a zone behind `%25`.
 fn is_ip_literal(text: &[u8]) -> bool {
-    let end = text.iter().position(|byte| *byte == b'%').unwrap_or(text.len());
-    let (address, zone) = text.split_at_checked(end).unwrap_or((text, &[]));
+    let Some((address, zone)) = text.split_at_checked(find(text, b'%')) else { return false };
     is_ipv6(address)
         && match zone {
             [] => true,
             [b'%', b'2', b'5', zone @ ..] => {
                 // What a host may hold may be escaped here, and so may a space.
-                let may_be_escaped = |byte| byte == b' ' || byte == b'%' || (byte < 0x80 && may_be_in_host(byte));
-                !zone.is_empty() && is_host_text(zone, may_be_escaped)
+                let escapable = |byte| byte == b' ' || byte == b'%' || (byte < 0x80 && may_be_in_host(byte));
+                !zone.is_empty() && is_made_of(zone, may_be_in_host, escapable)
             }
             _ => false,
         }
@@ -199,21 +226,20 @@ fn is_ipv6(address: &[u8]) -> bool {
 
 /// Four numbers up to 255 without leading zeros.
 fn is_ipv4(address: &[u8]) -> bool {
-    let mut numbers = 0;
-    for part in address.split(|byte| *byte == b'.') {
-        let value = match part {
-            [b'0'] => Some(0),
-            [b'1'..=b'9', ..] if part.len() <= 3 => {
-                part.iter().try_fold(0, |value, byte| Some(value * 10 + char::from(*byte).to_digit(10)?))
-            }
-            _ => None,
-        };
-        if value.is_none_or(|value| value > 255) {
+    let mut rest = address;
+    for dots_before in 0..4 {
+        let (number, after) = cut(rest, b'.');
+        let is_last = number.len() == rest.len();
+        if !(1..=3).contains(&number.len()) || !number.iter().all(u8::is_ascii_digit) {
             return false;
         }
-        numbers += 1;
+        let value = number.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
+        if value > 255 || (number.len() > 1 && number.starts_with(b"0")) || is_last != (dots_before == 3) {
+            return false;
+        }
+        rest = after;
     }
-    numbers == 4
+    true
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ const REFUSED: [&str; 66] = [
     "https://[::1]%41",
 ];
 
-fn found(url: Url) -> String {
+fn found(url: Url<'_>) -> String {
     let flags = [(url.https, 's'), (url.host, 'h'), (url.user, 'u'), (url.query, 'q'), (url.fragment, 'f')];
     flags.iter().map(|(is_there, letter)| if *is_there { *letter } else { '-' }).collect()
 }
