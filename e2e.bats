@@ -1,136 +1,626 @@
 #!/usr/bin/env bats
-# The annotated module in kwctl: `make e2e-tests`. KWCTL says which one.
+# The annotated module in kwctl or in pillion: `make e2e-tests`. KWCTL says which one, MODULE what it runs. Needs jq.
 
 KWCTL=${KWCTL:-kwctl}
 MODULE=${MODULE:-annotated-policy.wasm}
-
-# Runs one request: evaluate <request> <settings> [more arguments of kwctl run]. Answers end up in $output.
-evaluate() {
-  local request=$1 settings=$2
-  shift 2
-  run --separate-stderr "$KWCTL" run --request-path "test_data/$request" --settings-path "test_data/$settings" "$@" "$MODULE"
-}
-
-# Runs one request with a recorded session of look-ups.
-replay() {
-  evaluate "$1" "$2" --allow-context-aware --replay-host-capabilities-interactions "test_data/$3"
-}
-
-# field <subscripts>: a part of the answer, as Python prints it.
-field() {
-  python3 -c 'import json,sys; answer=json.loads(sys.argv[1]); print(eval("answer" + sys.argv[2]))' "$output" "$1"
-}
-
-# The decoded patch of the answer.
-patch() {
-  python3 -c 'import base64,json,sys; print(base64.b64decode(json.loads(sys.argv[1])["patch"]).decode())' "$output"
-}
 
 setup_file() {
   bats_require_minimum_version 1.5.0
   export RUST_BACKTRACE=0
 }
 
-@test "a Pod that nothing matches is accepted as it is" {
-  run --separate-stderr "$KWCTL" run --request-path test_data/pod-create-review.json "$MODULE"
-  [ "$status" -eq 0 ]
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$output" != *'"patch"'* ]]
+# Every test starts with the Pod as an API server sent it and the log agent that matches it.
+setup() {
+  REQUEST=$BATS_TEST_TMPDIR/request.json
+  SETTINGS=$BATS_TEST_TMPDIR/settings.json
+  SESSION=$BATS_TEST_TMPDIR/session.yml
+  request pod-create-review.json
+  settings .
 }
 
-@test "a Pod gets the log agent, and nothing of it is removed" {
-  evaluate pod-create-review.json settings-log-agent.json
-  [ "$status" -eq 0 ]
-  [ "$(field '["allowed"]')" = True ]
-  [ "$(field '["auditAnnotations"]["injected-sidecarsets"]')" = log-agent ]
-  [[ "$(patch)" == *'"path":"/spec/containers/1"'* ]]
-  [[ "$(patch)" == *'kruise.io/sidecarset-hash'* ]]
-  [[ "$(patch)" != *'"op":"remove"'* ]]
-  [[ "$(patch)" != *'"op":"replace"'* ]]
+# request <file of test_data> [jq program]: what is asked, changed by the program.
+request() {
+  jq "${2:-.}" "test_data/$1" > "$REQUEST"
 }
 
-@test "a bare request is answered like a review" {
-  evaluate pod-create-request.json settings-log-agent.json
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$(patch)" == *'"path":"/spec/containers/1"'* ]]
+# settings <jq program>: the log agent's settings, changed by the program.
+settings() {
+  jq "$1" test_data/settings-log-agent.json > "$SETTINGS"
 }
 
-@test "deleting a Pod is no business of the policy" {
-  evaluate pod-delete-review.json settings-log-agent.json
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$output" != *'"patch"'* ]]
+# look_up <apiVersion> <kind> <namespace or null> <name> Success|Error <payload or message>: adds a recorded answer.
+look_up() {
+  cat >> "$SESSION" <<YAML
+- type: Exchange
+  request: |
+    !KubernetesGetResource
+    api_version: $1
+    kind: $2
+    name: $4
+    namespace: $3
+    disable_cache: true
+  response:
+    type: $5
+    $([ "$5" = Success ] && echo payload || echo message): $(jq -n --arg text "$6" '$text')
+YAML
 }
 
-@test "a sidecar with the name of a container is refused" {
-  evaluate pod-create-review.json settings-clash.json
-  [ "$status" -eq 0 ]
-  [ "$(field '["allowed"]')" = False ]
-  [ "$(field '["status"]["code"]')" = 403 ]
-  [[ "$(field '["status"]["message"]')" == *'SidecarSet "intruder": spec.containers[0].name: sidecar "p-strip"'* ]]
-  [[ "$output" != *'"patch"'* ]]
+# Runs the policy; its answer ends up in $output. Arguments go to `run`.
+evaluate() {
+  run --separate-stderr "$KWCTL" run --request-path "$REQUEST" --settings-path "$SETTINGS" "$@" "$MODULE"
 }
 
-@test "a namespace selector reads the Namespace: matching" {
-  replay pod-create-review.json settings-namespace-selector.json session-namespace-found.yml
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$(patch)" == *'"path":"/spec/containers/1"'* ]]
+# The same with the recorded look-ups.
+replay() {
+  evaluate --allow-context-aware --replay-host-capabilities-interactions "$SESSION"
 }
 
-@test "a namespace selector reads the Namespace: gone" {
-  replay pod-create-review.json settings-namespace-selector.json session-namespace-missing.yml
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$output" != *'"patch"'* ]]
+# Fails unless the jq program says true of the answer, in which `ops` are the operations of the patch.
+answer() {
+  [ "$status" -eq 0 ] || { echo "exit code $status: $stderr"; return 1; }
+  jq -e 'def ops: if .patch then .patch | @base64d | fromjson else [] end; '"$1" <<< "$output" > /dev/null ||
+    { echo "not so: $1"; echo "$output"; return 1; }
 }
 
-@test "a namespace selector reads the Namespace: forbidden" {
-  replay pod-create-review.json settings-namespace-selector.json session-namespace-forbidden.yml
-  [ "$(field '["allowed"]')" = False ]
-  [ "$(field '["status"]["code"]')" = 503 ]
-  [[ "$(field '["status"]["message"]')" == *contextAwareResources* ]]
-  [[ "$(field '["status"]["message"]')" != *system:serviceaccount* ]]
+accepted_as_it_is() {
+  answer '.allowed and (has("patch") | not) and .status == null'
 }
+
+# refused <code> <part of the message>
+refused() {
+  answer ".allowed == false and (has(\"patch\") | not) and .status.code == $1"
+  answer ".status.message | contains($(jq -n --arg text "$2" '$text'))"
+}
+
+# settings_refused <part of the message>...
+settings_refused() {
+  evaluate
+  [ "$status" -eq 1 ]
+  for text in 'Provided settings are not valid: ' "$@"; do
+    [[ "$stderr" == *"$text"* ]] || { echo "\"$text\" is not in: $stderr"; return 1; }
+  done
+}
+
+# --- accepted as it is
+
+@test "accepted as it is: no settings" {
+  run --separate-stderr "$KWCTL" run --request-path "$REQUEST" "$MODULE"
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a Pod that no SidecarSet matches" {
+  request pod-create-review.json '.request.object.metadata.labels.mode = "other"'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: injection is paused" {
+  settings '.sidecarSets[0].spec.injectionStrategy.paused = true'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: another kind, whatever the settings hold" {
+  request pod-create-review.json '.request |= (.kind.kind = "Service" | .requestKind.kind = "Service" | .resource.resource = "services")'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a kind that is called Pod in another group" {
+  request pod-create-review.json '.request |= (.kind.group = "example.com" | .resource.group = "example.com")'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a Pod is deleted" {
+  request pod-delete-review.json
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a Pod is updated" {
+  request pod-create-review.json '.request |= (.operation = "UPDATE" | .oldObject = .object)'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a subresource of a Pod" {
+  request pod-create-review.json '.request |= (.subResource = "binding" | .requestSubResource = "binding")'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a SidecarSet is deleted" {
+  request sidecarset-create-review.json '.request |= (.operation = "DELETE" | .oldObject = .object | .object = null)'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "accepted as it is: a Pod that was injected before, under another uid" {
+  request pod-readmission-review.json
+  evaluate
+  accepted_as_it_is
+  answer '.auditAnnotations["injected-sidecarsets"] == "log-agent"'
+}
+
+# --- injected
+
+@test "injected: the sidecar, its volume and the annotations are added, nothing else is touched" {
+  evaluate
+  answer '.allowed and .patchType == "JSONPatch" and .warnings == null'
+  answer '[ops[] | .op] | unique == ["add"]'
+  answer '[ops[] | .path] | sort == ["/metadata/annotations", "/spec/containers/1", "/spec/volumes/1"]'
+  answer 'ops[] | select(.path == "/spec/containers/1").value
+    | .name == "log-agent" and .image == "fluent/fluent-bit:3.0" and .imagePullPolicy == "IfNotPresent"'
+  answer 'ops[] | select(.path == "/metadata/annotations").value
+    | .["kruise.io/sidecarset-injected-list"] == "log-agent"
+    and (.["kruise.io/sidecarset-hash"] | fromjson | .["log-agent"].sidecarList == ["log-agent"])'
+}
+
+@test "injected: audit annotations name the SidecarSet and the container" {
+  evaluate
+  answer '.auditAnnotations == {"injected-sidecarsets": "log-agent", "injected-containers": "log-agent/log-agent"}'
+}
+
+@test "injected: a bare request is answered like a review" {
+  request pod-create-request.json
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1")'
+}
+
+@test "injected: the request may come from standard input, the settings from the command line" {
+  run --separate-stderr "$KWCTL" run --request-path - --settings-json "$(cat "$SETTINGS")" "$MODULE" < "$REQUEST"
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1")'
+}
+
+@test "injected: settings may be YAML" {
+  cat > "$SETTINGS" <<YAML
+sidecarSets:
+  - apiVersion: apps.kruise.io/v1alpha1
+    kind: SidecarSet
+    metadata: {name: yaml}
+    spec:
+      namespace: default
+      selector: {matchLabels: {mode: strip}}
+      containers: [{name: yaml, image: "busybox:1.36", podInjectPolicy: AfterAppContainer}]
+YAML
+  look_up v1 Namespace null default Success '{"metadata":{"name":"default","labels":{"kubernetes.io/metadata.name":"default"}}}'
+  replay
+  answer '.allowed and any(ops[]; .value.name? == "yaml")'
+}
+
+@test "injected: a dry run is answered like the real thing" {
+  request pod-create-review.json '.request.dryRun = true'
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1")'
+}
+
+@test "injected: a native sidecar before the containers" {
+  settings '.sidecarSets[0].spec |= (.updateStrategy = {type: "NotUpdate"} | .initContainers = [{
+    name: "native", image: "busybox:1.36", restartPolicy: "Always"}])'
+  evaluate
+  answer 'any(ops[]; .path == "/spec/initContainers" and .value[0].restartPolicy == "Always")'
+  answer '.auditAnnotations["injected-containers"] == "log-agent/native,log-agent/log-agent"'
+}
+
+@test "injected: resources that are computed" {
+  request pod-create-review.json '.request.object.spec.containers[0].resources = {requests: {cpu: "1"}, limits: {memory: "1Gi"}}'
+  settings '.sidecarSets[0].spec.containers[0] |= (del(.resources) | .resourcesPolicy = {
+    targetContainersMode: "sum", targetContainersNameRegex: ".*",
+    resourcesExpr: {requests: {cpu: "cpu*10%"}, limits: {memory: "memory/4"}}})'
+  evaluate
+  answer 'ops[] | select(.path == "/spec/containers/1").value.resources == {requests: {cpu: "100m"}, limits: {memory: "256Mi"}}'
+}
+
+@test "injected: annotations alone" {
+  settings '.sidecarSets[0].spec.patchPodMetadata = [{patchPolicy: "Retain", annotations: {"example.com/scrape": "true"}}]'
+  evaluate
+  answer 'ops[] | select(.path == "/metadata/annotations").value["example.com/scrape"] == "true"'
+}
+
+# --- warnings
+
+@test "a warning: a variable that is not there" {
+  settings '.sidecarSets[0].spec.containers[0].transferEnv = [{sourceContainerName: "p-strip", envName: "ABSENT"}]'
+  evaluate
+  answer '.allowed and (.warnings | length == 1) and (.warnings[0] | contains("\"ABSENT\" is not set in container \"p-strip\""))'
+}
+
+@test "a warning: a plain sidecar in the Pod of a Job" {
+  request pod-create-review.json '.request.object.metadata.ownerReferences = [{
+    apiVersion: "batch/v1", kind: "Job", name: "j", uid: "u", controller: true}]'
+  evaluate
+  answer '.allowed and (.warnings[0] | contains("may keep the Job from finishing"))'
+}
+
+@test "a warning: a field of a SidecarSet that nobody knows" {
+  request sidecarset-create-review.json '.request.object.spec.containers[0].imagePulPolicy = "Always"'
+  evaluate
+  answer '.allowed and (.warnings[0] | startswith("spec.containers[0].imagePulPolicy: unknown field"))'
+}
+
+@test "a warning: a SidecarSet that is not among the settings" {
+  settings '.sidecarSets = []'
+  request sidecarset-create-review.json
+  evaluate
+  answer '.allowed and (.warnings[0] | contains("will not be injected"))'
+}
+
+# --- refusals of Pods, by code
+
+@test "400: a Pod that cannot be decoded" {
+  request pod-create-review.json '.request.object.spec.containers = "none"'
+  evaluate
+  refused 400 'spec.containers'
+}
+
+@test "400: a request without its operation" {
+  request pod-create-review.json '.request.operation = "SELL"'
+  evaluate
+  refused 400 operation
+}
+
+@test "403: a sidecar with the name of a container" {
+  settings '.sidecarSets[0] |= (.metadata.name = "intruder" | .spec.containers[0].name = "p-strip")'
+  evaluate
+  refused 403 'SidecarSet "intruder": spec.containers[0].name: sidecar "p-strip"'
+  answer '.auditAnnotations == {"refused-because": "forbidden", "refused-by": "intruder"}'
+}
+
+@test "injected: annotations of an injected Pod, pasted onto one without the sidecar" {
+  request pod-readmission-review.json '.request.object.spec.containers |= map(select(.name != "log-agent"))'
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1" and .value.name == "log-agent")'
+}
+
+@test "injected: annotations of an injected Pod do not protect a sidecar that was changed" {
+  request pod-readmission-review.json '(.request.object.spec.containers[] | select(.name == "log-agent")) |= (.command = ["sleep"])'
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1/command" and .op == "remove")'
+}
+
+@test "403: a revision that is neither in the settings nor in the cluster" {
+  settings '.sidecarSets[0].spec.injectionStrategy.revision = {customVersion: "v0", policy: "Always"}'
+  evaluate
+  refused 403 'v0'
+}
+
+@test "422: an annotation that cannot be merged" {
+  request pod-create-review.json '.request.object.metadata.annotations["example.com/json"] = "no JSON"'
+  settings '.sidecarSets[0].spec.patchPodMetadata = [{patchPolicy: "MergePatchJson", annotations: {"example.com/json": "{}"}}]'
+  evaluate
+  refused 422 'example.com/json'
+  answer '.auditAnnotations["refused-because"] == "invalid"'
+}
+
+@test "403: resources for which there is nothing to compute from" {
+  settings '.sidecarSets[0].spec.containers[0] |= (del(.resources) | .resourcesPolicy = {
+    targetContainersMode: "sum", targetContainersNameRegex: "^absent$", resourcesExpr: {requests: {cpu: "cpu*10%"}}})'
+  evaluate
+  refused 403 'no containers match'
+}
+
+# --- look-ups
+
+with_namespace_selector() {
+  settings '.sidecarSets[0].spec.namespaceSelector = {matchLabels: {team: "a"}}'
+}
+
+@test "a look-up: the Namespace matches" {
+  with_namespace_selector
+  look_up v1 Namespace null default Success '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"team":"a"}}}'
+  replay
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1")'
+}
+
+@test "a look-up: the Namespace does not match" {
+  with_namespace_selector
+  look_up v1 Namespace null default Success '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"team":"b"}}}'
+  replay
+  accepted_as_it_is
+}
+
+@test "a look-up: the Namespace is not there" {
+  with_namespace_selector
+  look_up v1 Namespace null default Error "Cannot find v1/Namespace named 'default' inside of namespace 'None'"
+  replay
+  accepted_as_it_is
+}
+
+@test "503: the Namespace may not be read, and the message gives nothing away" {
+  with_namespace_selector
+  look_up v1 Namespace null default Error 'ApiError: namespaces "default" is forbidden: User "system:serviceaccount:kubewarden:policy-server" cannot get resource "namespaces": Forbidden'
+  replay
+  refused 503 contextAwareResources
+  answer '.status.message | contains("system:serviceaccount") | not'
+  answer '.auditAnnotations["refused-because"] == "unavailable"'
+}
+
+@test "503: the API server takes too long" {
+  with_namespace_selector
+  look_up v1 Namespace null default Error 'ServiceError: client error (Connect): deadline has elapsed'
+  replay
+  refused 503 'default'
+}
+
+@test "503: the host grants no access to the cluster" {
+  with_namespace_selector
+  evaluate
+  refused 503 'default'
+}
+
+with_revision() {
+  settings '.sidecarSets[0].spec.injectionStrategy.revision = {revisionName: "log-agent-1", policy: "Always"}'
+}
+
+@test "a look-up: the revision is in the cluster" {
+  with_revision
+  look_up apps/v1 ControllerRevision kruise-system log-agent-1 Success '{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"log-agent-1","namespace":"kruise-system","labels":{"kruise.io/sidecarset-name":"log-agent"}},"revision":1,"data":{"spec":{"$patch":"replace","containers":[{"name":"log-agent","image":"fluent/fluent-bit:2.2"}]}}}'
+  replay
+  answer 'any(ops[]; .value.image? == "fluent/fluent-bit:2.2")'
+}
+
+@test "403: the revision is of another SidecarSet" {
+  with_revision
+  look_up apps/v1 ControllerRevision kruise-system log-agent-1 Success '{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"log-agent-1","namespace":"kruise-system","labels":{"kruise.io/sidecarset-name":"other"}},"revision":1,"data":{"spec":{"$patch":"replace","containers":[{"name":"log-agent","image":"fluent/fluent-bit:2.2"}]}}}'
+  replay
+  refused 403 log-agent-1
+}
+
+@test "403: the revision is not there" {
+  with_revision
+  look_up apps/v1 ControllerRevision kruise-system log-agent-1 Error "Cannot find apps/v1/ControllerRevision named 'log-agent-1' inside of namespace 'Some(\"kruise-system\")'"
+  replay
+  refused 403 log-agent-1
+}
+
+# --- SidecarSets
 
 @test "a SidecarSet is defaulted and hashed" {
-  evaluate sidecarset-create-review.json settings-log-agent.json
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$(patch)" == *'kruise.io/sidecarset-hash-without-image'* ]]
-  [[ "$(patch)" == *'terminationMessagePath'* ]]
+  request sidecarset-create-review.json
+  evaluate
+  answer '.allowed and .patchType == "JSONPatch"'
+  answer '[ops[] | .op] | unique == ["add"]'
+  answer 'any(ops[]; .path == "/metadata/annotations" and (.value["kruise.io/sidecarset-hash"] | length == 64))'
+  answer 'any(ops[]; .path == "/spec/containers/0/terminationMessagePath")'
 }
 
-@test "a v1alpha1 SidecarSet stays v1alpha1" {
-  run --separate-stderr "$KWCTL" run --request-path test_data/sidecarset-create-v1alpha1-review.json "$MODULE"
-  [ "$(field '["allowed"]')" = True ]
-  [[ "$(patch)" == *'kruise.io/sidecarset-hash'* ]]
-  [[ "$(patch)" != *'/apiVersion","value":"apps.kruise.io'* ]]
-  [[ "$(patch)" != *'"op":"remove"'* ]]
+@test "a SidecarSet stays in the version in which it was written" {
+  request sidecarset-create-v1alpha1-review.json
+  settings '.sidecarSets = []'
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/metadata/annotations") and all(ops[]; .path != "/apiVersion" and .op == "add")'
 }
 
-@test "an invalid SidecarSet is refused with every field" {
-  evaluate sidecarset-create-invalid-review.json settings-log-agent.json
-  [ "$(field '["allowed"]')" = False ]
-  [ "$(field '["status"]["code"]')" = 422 ]
-  [[ "$(field '["status"]["message"]')" == *'spec.selector: '* ]]
-  [[ "$(field '["status"]["message"]')" == *'spec.containers[0].volumeMounts[0].name: '* ]]
+@test "a SidecarSet that was hashed before is accepted as it is" {
+  request sidecarset-create-review.json
+  evaluate
+  answer .allowed
+  # What the API server would store, with the answer's patch applied.
+  jq --argjson ops "$(jq '.patch | @base64d | fromjson' <<< "$output")" '
+    reduce $ops[] as $op (.; setpath(["request", "object"] + ($op.path[1:] | split("/")
+      | map(gsub("~1"; "/") | gsub("~0"; "~") | if test("^[0-9]+$") then tonumber else . end)); $op.value))' \
+    "$REQUEST" > "$BATS_TEST_TMPDIR/stored.json"
+  REQUEST=$BATS_TEST_TMPDIR/stored.json
+  evaluate
+  accepted_as_it_is
 }
 
-@test "an update that adds a container is refused" {
-  evaluate sidecarset-update-adds-container-review.json settings-log-agent.json
-  [ "$(field '["allowed"]')" = False ]
-  [ "$(field '["status"]["code"]')" = 422 ]
+@test "an update of a SidecarSet that changes its image gives it another hash" {
+  request sidecarset-update-adds-container-review.json '.request.object.spec.containers |= .[:1]
+    | .request.object.spec.containers[0].image = "fluent/fluent-bit:3.1"'
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/metadata/annotations")'
 }
 
-@test "invalid settings are refused with the path and the SidecarSet" {
-  evaluate pod-create-review.json settings-invalid.json
+@test "422: a SidecarSet with several errors, all of which are named" {
+  request sidecarset-create-invalid-review.json
+  evaluate
+  refused 422 'spec.selector: '
+  refused 422 'spec.containers[0].volumeMounts[0].name: '
+}
+
+@test "422: an update that adds a container" {
+  request sidecarset-update-adds-container-review.json
+  evaluate
+  refused 422 'second'
+}
+
+@test "422: a SidecarSet in conflict with one of the settings" {
+  request sidecarset-create-review.json '.request |= (.name = "other" | .object.metadata.name = "other")'
+  evaluate
+  refused 422 'log-agent'
+}
+
+@test "422: a canary without its base" {
+  settings '.sidecarSets = []'
+  request sidecarset-create-review.json '.request.object |= (.metadata.annotations = {
+    "apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "absent"} | .spec.updateStrategy = {type: "NotUpdate"})'
+  evaluate
+  refused 422 'absent'
+}
+
+@test "400: a SidecarSet with a field of another type" {
+  request sidecarset-create-review.json '.request.object.spec.containers[0].image = ["a", "b"]'
+  evaluate
+  refused 400 'spec.containers[0].image'
+}
+
+patching_annotations() {
+  request sidecarset-create-review.json '.request.object.spec.patchPodMetadata = [{
+    patchPolicy: "Retain", annotations: {"example.com/scrape": "true"}}]'
+}
+
+@test "a whitelist: of the settings, which allows it" {
+  patching_annotations
+  settings '.patchPodMetadataWhitelist.rules = [{allowedAnnotationKeyExprs: ["^example\\.com/"]}]'
+  evaluate
+  answer .allowed
+}
+
+@test "a whitelist: of the settings, which does not allow it" {
+  patching_annotations
+  settings '.patchPodMetadataWhitelist.rules = [{allowedAnnotationKeyExprs: ["^other\\.com/"]}]'
+  evaluate
+  refused 422 'example.com/scrape'
+}
+
+@test "a whitelist: the ConfigMap allows it" {
+  patching_annotations
+  look_up v1 ConfigMap kruise-system kruise-configuration Success '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"kruise-configuration","namespace":"kruise-system"},"data":{"SidecarSet_PatchPodMetadata_WhiteList":"{\"rules\":[{\"allowedAnnotationKeyExprs\":[\"^example.com/\"]}]}"}}'
+  replay
+  answer .allowed
+}
+
+@test "a whitelist: there is no ConfigMap" {
+  patching_annotations
+  look_up v1 ConfigMap kruise-system kruise-configuration Error "Cannot find v1/ConfigMap named 'kruise-configuration' inside of namespace 'Some(\"kruise-system\")'"
+  replay
+  refused 422 'spec.patchPodMetadata'
+}
+
+@test "a whitelist: there is none, and the gate allows it" {
+  patching_annotations
+  settings '.featureGates.SidecarSetPatchPodMetadataDefaultsAllowed = true'
+  look_up v1 ConfigMap kruise-system kruise-configuration Error "Cannot find v1/ConfigMap named 'kruise-configuration' inside of namespace 'Some(\"kruise-system\")'"
+  replay
+  answer .allowed
+}
+
+@test "503: the ConfigMap may not be read" {
+  patching_annotations
+  look_up v1 ConfigMap kruise-system kruise-configuration Error 'ApiError: configmaps "kruise-configuration" is forbidden: Forbidden'
+  replay
+  refused 503 'kruise-configuration'
+}
+
+# --- settings that keep a policy server from starting
+
+@test "settings: a field of another type" {
+  settings '.sidecarSets[0].spec.containers[0].image = []'
+  settings_refused 'sidecarSets[0].spec.containers[0].image: ' 'SidecarSet "log-agent"'
+}
+
+@test "settings: unknown ones and ones to come, all at once" {
+  settings '.sidecarsets = [] | .role = "Assert"'
+  settings_refused 'sidecarsets: Unknown field' 'role: Forbidden'
+}
+
+@test "settings: a manifest of another kind" {
+  settings '.sidecarSets[0].kind = "Deployment"'
+  settings_refused 'sidecarSets[0].kind'
+}
+
+@test "settings: one name twice" {
+  settings '.sidecarSets += .sidecarSets'
+  settings_refused 'sidecarSets[1].metadata.name: Duplicate value: "log-agent"'
+}
+
+@test "settings: an invalid SidecarSet" {
+  settings '.sidecarSets[0].spec.selector = {}'
+  settings_refused 'sidecarSets[0].spec.selector'
+}
+
+@test "settings: a conflict of two SidecarSets" {
+  settings '.sidecarSets += (.sidecarSets | map(.metadata.name = "zz"))'
+  settings_refused 'sidecarSets[1].spec.containers' '"log-agent"'
+}
+
+@test "settings: a canary without its base" {
+  settings '.sidecarSets[0] |= (.metadata.annotations = {"apps.kruise.io/sidecarset-canary": "true",
+    "apps.kruise.io/sidecarset-base": "absent"} | .spec.updateStrategy = {type: "NotUpdate"})'
+  settings_refused '"absent"'
+}
+
+@test "settings: an expression that no value can cure" {
+  settings '.sidecarSets[0].spec.containers[0] |= (del(.resources) | .resourcesPolicy = {
+    targetContainersMode: "sum", targetContainersNameRegex: ".*", resourcesExpr: {requests: {cpu: "cpu*cpu"}}})'
+  settings_refused 'sidecarSets[0].spec.containers[0].resourcesPolicy'
+}
+
+@test "settings: a feature gate that nobody knows" {
+  settings '.featureGates.Typo = true'
+  settings_refused 'featureGates: Unsupported value: "Typo"'
+}
+
+@test "settings: a feature gate that is a string" {
+  settings '.featureGates.EnableSortSidecarContainerByName = "true"'
+  settings_refused 'featureGates[EnableSortSidecarContainerByName]'
+}
+
+@test "settings: a system namespace that cannot exist" {
+  settings '.systemNamespace = "Kruise System"'
+  settings_refused 'systemNamespace'
+}
+
+@test "settings: a whitelist with a broken expression" {
+  settings '.patchPodMetadataWhitelist.rules = [{allowedAnnotationKeyExprs: ["("]}]'
+  settings_refused 'patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[0]'
+}
+
+@test "settings: a revision of another kind" {
+  settings '.controllerRevisions = [{apiVersion: "v1", kind: "Pod", metadata: {name: "r"}}]'
+  settings_refused 'controllerRevisions[0]'
+}
+
+@test "settings: null is no settings" {
+  run --separate-stderr "$KWCTL" run --request-path "$REQUEST" --settings-json null "$MODULE"
+  accepted_as_it_is
+}
+
+@test "settings: a list is refused" {
+  run --separate-stderr "$KWCTL" run --request-path "$REQUEST" --settings-json '[]' "$MODULE"
   [ "$status" -eq 1 ]
-  [[ "$stderr" == *'sidecarSets[0].spec.containers[0].image: '* ]]
-  [[ "$stderr" == *'SidecarSet "log-agent"'* ]]
 }
 
-@test "unknown settings and settings to come are refused, all at once" {
-  evaluate pod-create-review.json settings-unknown.json
+# --- the policy as a custom resource
+
+custom_resource() {
+  cat > "$BATS_TEST_TMPDIR/policy.yaml" <<YAML
+apiVersion: policies.kubewarden.io/v1
+kind: ClusterAdmissionPolicy
+metadata:
+  name: pillion
+spec:
+  module: file://$PWD/$MODULE
+  mode: ${1:-protect}
+  mutating: ${2:-true}
+  rules:
+    - {apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}
+  settings: $(jq -c . "$SETTINGS")
+YAML
+  run --separate-stderr "$KWCTL" run --request-path "$REQUEST" "$BATS_TEST_TMPDIR/policy.yaml"
+}
+
+@test "a custom resource: its settings are used" {
+  custom_resource
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1")'
+}
+
+@test "a custom resource: monitor mode refuses nothing and changes nothing" {
+  settings '.sidecarSets[0].spec.containers[0].name = "p-strip"'
+  custom_resource monitor
+  accepted_as_it_is
+}
+
+@test "a custom resource: without mutating, an injection is refused" {
+  custom_resource protect false
+  answer '.allowed == false and (.status.message | contains("mutate"))'
+}
+
+# --- what cannot be run
+
+@test "a request that is not there is an error" {
+  run --separate-stderr "$KWCTL" run --request-path test_data/absent.json "$MODULE"
   [ "$status" -eq 1 ]
-  [[ "$stderr" == *'sidecarsets: Unknown field'* ]]
-  [[ "$stderr" == *'role: Forbidden'* ]]
+  [ -n "$stderr" ]
+}
+
+@test "a request that is no JSON is an error" {
+  echo 'no JSON' > "$REQUEST"
+  evaluate
+  [ "$status" -eq 1 ]
+  [ -n "$stderr" ]
 }
 
 @test "a Shoot is accepted as it is where its rules are off" {

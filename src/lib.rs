@@ -6,6 +6,7 @@
 mod host;
 mod payload;
 mod response;
+pub mod wapc;
 
 use std::time::SystemTime;
 
@@ -13,16 +14,15 @@ use pillion_core::admission;
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use pillion_core::request::{Request, Target};
 use pillion_core::time::Timestamp;
-use wapc_guest::register_function;
 
-/// Called by the host once per instance: names the functions of the policy.
-// The attribute is what waPC asks for; nothing in the body is unsafe.
-#[allow(unsafe_code)]
-#[unsafe(no_mangle)]
-pub extern "C" fn wapc_init() {
-    register_function("validate", |payload| Ok(validate(payload)));
-    register_function("validate_settings", |payload| Ok(validate_settings(payload)));
-    register_function("protocol_version", |_| Ok(br#""v1""#.to_vec()));
+/// The answer of the function of this name; `None` where there is none.
+fn call(operation: &[u8], payload: &[u8]) -> Option<Vec<u8>> {
+    match operation {
+        b"validate" => Some(validate(payload)),
+        b"validate_settings" => Some(validate_settings(payload)),
+        b"protocol_version" => Some(br#""v1""#.to_vec()),
+        _ => None,
+    }
 }
 
 fn validate(payload: &[u8]) -> Vec<u8> {

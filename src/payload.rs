@@ -13,7 +13,7 @@ use serde_json::Value;
 pub fn split(payload: &[u8]) -> Result<(Value, Value), Refusal> {
     let mut payload = json::parse(payload)
         .map_err(|error| undecodable(FieldPath::default(), format!("the payload is not valid JSON: {error}")))?;
-    let mut take = |key| payload.as_object_mut().and_then(|payload| payload.remove(key)).unwrap_or_default();
+    let mut take = |key| payload.get_mut(key).map(Value::take).unwrap_or_default();
     Ok((take("request"), take("settings")))
 }
 

@@ -1,6 +1,7 @@
 //! The policy's answers, as the host reads them.
 
 use pillion_core::field::FieldError;
+use pillion_core::json;
 use pillion_core::outcome::{Outcome, Verdict};
 use serde_json::{Map, Value};
 
@@ -36,7 +37,7 @@ pub fn validation(outcome: Outcome) -> Vec<u8> {
     if !warnings.is_empty() {
         put("warnings", Value::Array(within_limits(warnings).into_iter().map(Value::String).collect()));
     }
-    serialise(answer)
+    json::shown(&Value::Object(answer)).into_bytes()
 }
 
 /// The answer of `validate_settings`.
@@ -47,12 +48,7 @@ pub fn settings(errors: &[FieldError]) -> Vec<u8> {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         answer.insert("message".to_owned(), lines.join("; ").into());
     }
-    serialise(answer)
-}
-
-/// A value cannot fail to serialise; if it did, an empty answer is what the host reports as such.
-fn serialise(answer: Map<String, Value>) -> Vec<u8> {
-    serde_json::to_vec(&Value::Object(answer)).unwrap_or_default()
+    json::shown(&Value::Object(answer)).into_bytes()
 }
 
 /// Cuts warnings to what fits: one line each, at most [`WARNING_MAX`] characters, and [`WARNINGS_MAX`] bytes in

@@ -1,16 +1,42 @@
 //! What stands on the command line.
 
-use clap::{Parser, Subcommand};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _};
 
 use crate::commands;
 use crate::terminal::Color;
 
+/// What `kubectl` looks for when it is asked for `kubectl pillion`.
+const PLUGIN: &str = "kubectl-pillion";
+/// What its users type.
+const AS_PLUGIN: &str = "kubectl pillion";
+
+const MORE: &str = "\
+Examples:
+  pillion inject test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --diff
+  pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
+  pillion check test_data/settings-log-agent.json
+  pillion help explain
+
+Exit codes:
+  0  done
+  1  done, and the answer is no: a Pod is refused, a manifest has errors
+  2  not done: wrong arguments, unreadable files
+  `run` and `annotate` exit as kwctl does.
+
+Environment:
+  NO_COLOR, CLICOLOR=0  no colours; CLICOLOR_FORCE=1: colours into pipes, too";
+
 /// Injects sidecars as SidecarSets describe them: previews, explains and checks it, without a cluster.
 #[derive(Debug, Parser)]
-#[command(name = "pillion", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "pillion", version, propagate_version = true, arg_required_else_help = true)]
+#[command(max_term_width = 100, after_help = MORE)]
 pub struct Cli {
-    /// When to use colours.
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    /// When to use colours; auto: on a terminal, unless NO_COLOR is set.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "auto|always|never")]
+    #[arg(hide_possible_values = true)]
     pub color: Color,
     /// What to do.
     #[command(subcommand)]
@@ -29,6 +55,7 @@ pub enum Command {
     /// Say for each SidecarSet why a Pod gets it or not.
     Explain(commands::explain::Args),
     /// Find all problems in settings and SidecarSets.
+    #[command(long_about = commands::check::ABOUT)]
     Check(commands::check::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
@@ -36,4 +63,65 @@ pub enum Command {
     Completions(commands::completions::Args),
     /// Write the man pages into a folder.
     Man(commands::man::Args),
+}
+
+impl Cli {
+    /// Reads the command line; the first argument is the program's name.
+    ///
+    /// # Errors
+    /// A mistake in the arguments, and also the answers to `--help` and `--version`.
+    pub fn read(args: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = command(args.first().map(OsString::as_os_str));
+        let matches = command.try_get_matches_from_mut(args)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// The whole command line under the name that it was called by: as a plugin of `kubectl` it names itself the way its
+/// users call it.
+pub fn command(program: Option<&OsStr>) -> clap::Command {
+    let command = described(Cli::command());
+    let is_plugin = program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == PLUGIN);
+    if is_plugin { renamed(command, AS_PLUGIN).bin_name(AS_PLUGIN) } else { command }
+}
+
+/// The commands with the descriptions that stand at their arguments. In [`Command`] each has one line, and clap takes
+/// that for all there is to say.
+fn described(command: clap::Command) -> clap::Command {
+    fn long<A: clap::Args>(command: clap::Command) -> clap::Command {
+        match A::augment_args(clap::Command::new("")).get_long_about().cloned() {
+            Some(about) => command.long_about(about),
+            None => command,
+        }
+    }
+    command
+        .mut_subcommand("run", long::<commands::run::Args>)
+        .mut_subcommand("annotate", long::<commands::annotate::Args>)
+        .mut_subcommand("inject", long::<commands::inject::Args>)
+        .mut_subcommand("explain", long::<commands::explain::Args>)
+        .mut_subcommand("check", long::<commands::check::Args>)
+        .mut_subcommand("schema", long::<commands::schema::Args>)
+        .mut_subcommand("completions", long::<commands::completions::Args>)
+        .mut_subcommand("man", long::<commands::man::Args>)
+}
+
+/// The command with `name` in the place of its own in every example.
+fn renamed(command: clap::Command, name: &str) -> clap::Command {
+    let examples = command.get_after_help().map(|help| help.to_string().replace("  pillion ", &format!("  {name} ")));
+    let command = match examples {
+        Some(examples) => command.after_help(examples),
+        None => command,
+    };
+    command.mut_subcommands(|command| renamed(command, name))
+}
+
+/// The colours that are asked for on a command line that cannot be read, or asks for help.
+pub fn color(args: &[OsString]) -> Color {
+    let mut color = Color::default();
+    let mut texts = args.iter().map_while(|arg| arg.to_str()).take_while(|arg| *arg != "--");
+    while let Some(arg) = texts.next() {
+        let value = if arg == "--color" { texts.next() } else { arg.strip_prefix("--color=") };
+        color = value.and_then(|value| Color::from_str(value, false).ok()).unwrap_or(color);
+    }
+    color
 }

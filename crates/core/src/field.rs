@@ -15,19 +15,36 @@ impl FieldPath {
     /// The field `name` below this path.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        let mut path = self.clone();
+        path.push_field(name);
+        path
     }
 
     /// The item `index` of the list at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        self.key(&index.to_string())
     }
 
     /// The entry `key` of the map at this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        let mut path = self.clone();
+        path.push_in_brackets(key);
+        path
+    }
+
+    fn push_field(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push('.');
+        }
+        self.0.push_str(name);
+    }
+
+    fn push_in_brackets(&mut self, key: &str) {
+        self.0.push('[');
+        self.0.push_str(key);
+        self.0.push(']');
     }
 
     /// The path as text.
@@ -39,6 +56,72 @@ impl FieldPath {
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Where a value is while it is looked at: a chain of steps on the stack. Text is made of it only for an error, and most
+/// objects have none.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    above: Option<&'a Place<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Field(&'a str),
+    Key(&'a str),
+    Index(usize),
+    Item(&'a str, usize),
+}
+
+impl<'a> Place<'a> {
+    /// The place of a top-level field, or any path in text; `""` is the object itself.
+    pub const fn new(root: &'a str) -> Self {
+        Self { above: None, step: Step::Field(root) }
+    }
+
+    const fn then(&'a self, step: Step<'a>) -> Self {
+        Self { above: Some(self), step }
+    }
+
+    /// The field `name` below this place.
+    #[must_use]
+    pub const fn child(&'a self, name: &'a str) -> Self {
+        self.then(Step::Field(name))
+    }
+
+    /// The item `index` of the list at this place.
+    #[must_use]
+    pub const fn index(&'a self, index: usize) -> Self {
+        self.then(Step::Index(index))
+    }
+
+    /// The entry `key` of the map at this place.
+    #[must_use]
+    pub const fn key(&'a self, key: &'a str) -> Self {
+        self.then(Step::Key(key))
+    }
+
+    /// The item `index` of the list `name` below this place.
+    #[must_use]
+    pub const fn item(&'a self, name: &'a str, index: usize) -> Self {
+        self.then(Step::Item(name, index))
+    }
+
+    /// The path. Recurses once for every step.
+    pub fn path(&self) -> FieldPath {
+        let mut path = self.above.map(Place::path).unwrap_or_default();
+        match self.step {
+            Step::Field(name) => path.push_field(name),
+            Step::Key(key) => path.push_in_brackets(key),
+            Step::Index(index) => path.push_in_brackets(&index.to_string()),
+            Step::Item(name, index) => {
+                path.push_field(name);
+                path.push_in_brackets(&index.to_string());
+            }
+        }
+        path
     }
 }
 
@@ -135,8 +218,7 @@ impl FieldError {
 
     /// [`Cause::NotSupported`], showing `value` and the values that would do.
     pub fn not_supported(path: &FieldPath, value: impl fmt::Display, supported: &[&str]) -> Self {
-        let supported: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
-        Self::new(path, Cause::NotSupported, format!("supported values: {}", supported.join(", "))).showing(value)
+        Self::new(path, Cause::NotSupported, supported_values(supported)).showing(value)
     }
 
     /// The same error with the offending value.
@@ -146,14 +228,8 @@ impl FieldError {
     }
 
     /// Apart from [`FieldError::showing`] so that it is compiled once, not for every type of value.
-    fn showing_text(mut self, value: &dyn fmt::Display) -> Self {
-        let full = value.to_string();
-        let mut shown: String = full.chars().take(SHOWN).collect();
-        if shown.len() < full.len() {
-            shown.push_str("...");
-        }
-        self.value = Some(shown);
-        self
+    fn showing_text(self, value: &dyn fmt::Display) -> Self {
+        Self { value: Some(shortened(&value.to_string())), ..self }
     }
 
     /// The same error with everything in its path placed below `parent`.
@@ -162,11 +238,98 @@ impl FieldError {
         self.path = match (parent.as_str(), self.path.as_str()) {
             ("", _) => self.path,
             (_, "") => parent.clone(),
-            (_, path) if path.starts_with('[') => FieldPath(format!("{parent}{path}")),
+            (parent, path) if path.starts_with('[') => FieldPath([parent, path].concat()),
             (_, path) => parent.child(path),
         };
         self
     }
+}
+
+/// The beginning of a text, with dots where something is left out.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
+        Some(beginning) => format!("{beginning}..."),
+        None => text.to_owned(),
+    }
+}
+
+/// Adding errors to a list: each kind is one call that is compiled once, as there are hundreds.
+pub trait Report {
+    /// Any error.
+    fn report(&mut self, cause: Cause, place: &Place<'_>, value: Option<&str>, detail: &str);
+
+    /// [`Cause::Required`].
+    #[inline(never)]
+    fn required(&mut self, place: &Place<'_>, detail: &str) {
+        self.report(Cause::Required, place, None, detail);
+    }
+
+    /// [`Cause::Forbidden`].
+    #[inline(never)]
+    fn forbidden(&mut self, place: &Place<'_>, detail: &str) {
+        self.report(Cause::Forbidden, place, None, detail);
+    }
+
+    /// [`Cause::TooLong`]; the limit is in bytes.
+    #[inline(never)]
+    fn too_long(&mut self, place: &Place<'_>, limit: usize) {
+        self.report(Cause::TooLong, place, None, &format!("may have at most {limit} bytes"));
+    }
+
+    /// [`Cause::Invalid`], showing `value`.
+    #[inline(never)]
+    fn invalid(&mut self, place: &Place<'_>, value: &str, detail: &str) {
+        self.report(Cause::Invalid, place, Some(value), detail);
+    }
+
+    /// [`Cause::Invalid`], showing `number`.
+    #[inline(never)]
+    fn invalid_number(&mut self, place: &Place<'_>, number: i64, detail: &str) {
+        self.invalid(place, &number.to_string(), detail);
+    }
+
+    /// [`Cause::Duplicate`], showing `value`.
+    #[inline(never)]
+    fn duplicate(&mut self, place: &Place<'_>, value: &str) {
+        self.report(Cause::Duplicate, place, Some(value), "");
+    }
+
+    /// [`Cause::NotFound`], showing `value`.
+    #[inline(never)]
+    fn not_found(&mut self, place: &Place<'_>, value: &str, detail: &str) {
+        self.report(Cause::NotFound, place, Some(value), detail);
+    }
+
+    /// [`Cause::NotSupported`], showing `value` and the values that would do.
+    #[inline(never)]
+    fn not_supported(&mut self, place: &Place<'_>, value: &str, supported: &[&str]) {
+        self.report(Cause::NotSupported, place, Some(value), &supported_values(supported));
+    }
+
+    /// [`Cause::Invalid`], showing `value`, where something is wrong with it.
+    #[inline(never)]
+    fn wrong(&mut self, place: &Place<'_>, value: &str, wrong: Option<&str>) {
+        if let Some(detail) = wrong {
+            self.invalid(place, value, detail);
+        }
+    }
+}
+
+impl Report for Vec<FieldError> {
+    #[inline(never)]
+    fn report(&mut self, cause: Cause, place: &Place<'_>, value: Option<&str>, detail: &str) {
+        self.push(FieldError { path: place.path(), cause, value: value.map(shortened), detail: detail.to_owned() });
+    }
+}
+
+fn supported_values(supported: &[&str]) -> String {
+    let mut text = String::from("supported values: ");
+    for (index, value) in supported.iter().enumerate() {
+        text.push_str(if index == 0 { "\"" } else { ", \"" });
+        text.push_str(value);
+        text.push('"');
+    }
+    text
 }
 
 impl fmt::Display for FieldError {
@@ -193,6 +356,12 @@ mod tests {
 
     #[test]
     fn paths_read_as_kubernetes_writes_them() {
+        let root = Place::new("");
+        let (spec, empty) = (root.child("spec"), Place::new(""));
+        let container = spec.item("containers", 0);
+        assert_eq!(container.child("env").key("a/b").path().as_str(), "spec.containers[0].env[a/b]");
+        assert_eq!(empty.index(3).path().as_str(), "[3]");
+        assert_eq!(root.path().as_str(), "");
         let path = FieldPath::new("spec").child("containers").index(0).child("env").key("a/b");
         assert_eq!(path.as_str(), "spec.containers[0].env[a/b]");
         assert_eq!(FieldPath::new("").child("spec").as_str(), "spec");

@@ -10,8 +10,13 @@ pub const DNS_SUBDOMAIN_MAX: usize = 253;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const QUALIFIED: &str = "must be a name of alphanumeric characters, '-', '_' or '.', starting and ending with an alphanumeric character, with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const LABEL_TOO_LONG: &str = "must be no more than 63 bytes";
+const SUBDOMAIN_TOO_LONG: &str = "must be no more than 253 bytes";
+const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+const VARIABLE: &str = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit";
+const BACKSTEP: &str = "must not be '.' or start with '..'";
 
 fn lower_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
@@ -24,105 +29,80 @@ fn is_label(text: &str) -> bool {
         && bytes.iter().all(|byte| lower_alphanumeric(*byte) || *byte == b'-')
 }
 
-/// Letters, digits, `-`, `_` and `.`, alphanumeric at both ends; not empty.
+/// Letters, digits, `-`, `_` and `.`.
+fn has_name_characters(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// The same, alphanumeric at both ends; not empty.
 fn is_name_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && has_name_characters(text)
 }
 
 /// An RFC 1123 label, at most 63 bytes.
-pub fn dns_label(text: &str) -> Option<String> {
+pub fn dns_label(text: &str) -> Option<&'static str> {
     if text.len() > DNS_LABEL_MAX {
-        return Some(too_long(DNS_LABEL_MAX));
+        return Some(LABEL_TOO_LONG);
     }
-    (!is_label(text)).then(|| LABEL.to_owned())
+    (!is_label(text)).then_some(LABEL)
 }
 
 /// An RFC 1123 subdomain: labels joined by dots, at most 253 bytes in all.
-pub fn dns_subdomain(text: &str) -> Option<String> {
+pub fn dns_subdomain(text: &str) -> Option<&'static str> {
     if text.len() > DNS_SUBDOMAIN_MAX {
-        return Some(too_long(DNS_SUBDOMAIN_MAX));
+        return Some(SUBDOMAIN_TOO_LONG);
     }
-    (!text.split('.').all(is_label)).then(|| SUBDOMAIN.to_owned())
+    (!text.split('.').all(is_label)).then_some(SUBDOMAIN)
 }
 
 /// The key of a label or an annotation: `name` or `prefix/name`, the name at most 63 bytes.
-pub fn qualified_name(text: &str) -> Option<String> {
-    let mut parts = text.split('/');
-    let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
-    let name = match (second, more) {
-        (_, Some(_)) => {
-            return Some(
-                "a qualified name must be a name with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')".to_owned(),
-            );
-        }
-        (None, None) => first,
-        (Some(name), None) => {
-            if first.is_empty() {
-                return Some("prefix part must be non-empty".to_owned());
-            }
-            if let Some(wrong) = dns_subdomain(first) {
-                return Some(format!("prefix part {wrong}"));
-            }
-            name
-        }
-    };
-    if name.is_empty() {
-        return Some("name part must be non-empty".to_owned());
-    }
+pub fn qualified_name(text: &str) -> Option<&'static str> {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     if name.len() > DNS_LABEL_MAX {
-        return Some(format!("name part {}", too_long(DNS_LABEL_MAX)));
+        return Some("the name must be no more than 63 bytes");
     }
-    (!is_name_part(name)).then(|| QUALIFIED.to_owned())
+    (!is_name_part(name) || prefix.is_some_and(|prefix| dns_subdomain(prefix).is_some())).then_some(QUALIFIED)
 }
 
 /// The value of a label: empty, or at most 63 bytes.
-pub fn label_value(text: &str) -> Option<String> {
+pub fn label_value(text: &str) -> Option<&'static str> {
     if text.len() > DNS_LABEL_MAX {
-        return Some(too_long(DNS_LABEL_MAX));
+        return Some(LABEL_TOO_LONG);
     }
-    (!text.is_empty() && !is_name_part(text)).then(|| VALUE.to_owned())
+    (!text.is_empty() && !is_name_part(text)).then_some(VALUE)
 }
 
 /// The key of a ConfigMap or a Secret, at most 253 bytes.
-pub fn config_key(text: &str) -> Option<String> {
+pub fn config_key(text: &str) -> Option<&'static str> {
     if text.len() > DNS_SUBDOMAIN_MAX {
-        return Some(too_long(DNS_SUBDOMAIN_MAX));
+        return Some(SUBDOMAIN_TOO_LONG);
     }
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
-        return Some("a valid config key must consist of alphanumeric characters, '-', '_' or '.'".to_owned());
+    if text.is_empty() || !has_name_characters(text) {
+        return Some(CONFIG_KEY);
     }
-    match text {
-        "." => Some("must not be '.'".to_owned()),
-        ".." => Some("must not be '..'".to_owned()),
-        _ => text.starts_with("..").then(|| "must not start with '..'".to_owned()),
-    }
+    backstep(text)
 }
 
 /// The name of an environment variable, as Kubernetes takes it without the relaxed rule: letters, digits, `_`,
 /// `-` and `.`, not starting with a digit.
-pub fn env_var_name(text: &str) -> Option<String> {
-    let first_is_fine = text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-    let all_are_fine = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
-    if !first_is_fine || !all_are_fine {
-        return Some("a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit".to_owned());
+pub fn env_var_name(text: &str) -> Option<&'static str> {
+    if text.bytes().next().is_none_or(|byte| byte.is_ascii_digit()) || !has_name_characters(text) {
+        return Some(VARIABLE);
     }
-    match text {
-        "." => Some("must not be '.'".to_owned()),
-        ".." => Some("must not be '..'".to_owned()),
-        _ => text.starts_with("..").then(|| "must not start with '..'".to_owned()),
-    }
+    backstep(text)
+}
+
+/// What would be another directory as the name of a file.
+fn backstep(text: &str) -> Option<&'static str> {
+    (text == "." || text.starts_with("..")).then_some(BACKSTEP)
 }
 
 /// A percentage: digits and `%`.
 pub fn is_percent(text: &str) -> bool {
     text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn too_long(limit: usize) -> String {
-    format!("must be no more than {limit} bytes")
 }
 
 #[cfg(test)]

@@ -10,11 +10,24 @@ use serde_json::Value;
 use crate::json::Object;
 use crate::ordered::sort_by;
 
+/// Which characters of a string are written as escapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escapes {
+    /// Those that JSON demands.
+    Json,
+    /// Go's: `<`, `>`, `&`, U+2028 and U+2029, too (H-6).
+    Go,
+}
+
 /// Writes `text` as a JSON string (H-6): `<`, `>`, `&` and U+2028, U+2029 escaped, everything else that JSON allows
 /// left as it is.
 ///
 /// Go writes `\ufffd` for a byte that is no UTF-8. Such a byte cannot be in a `str`; U+FFFD itself stays unescaped.
 pub fn write_string(out: &mut String, text: &str) {
+    write_text(out, text, Escapes::Go);
+}
+
+fn write_text(out: &mut String, text: &str, escapes: Escapes) {
     out.reserve(text.len() + 2);
     out.push('"');
     for char in text.chars() {
@@ -26,7 +39,8 @@ pub fn write_string(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            '<' | '>' | '&' | '\0'..='\u{1f}' | '\u{2028}' | '\u{2029}' => write_escape(out, char),
+            '\0'..='\u{1f}' => write_escape(out, char),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if escapes == Escapes::Go => write_escape(out, char),
             char => out.push(char),
         }
     }
@@ -53,10 +67,15 @@ enum Open<'a> {
     Map(vec::IntoIter<(&'a String, &'a Value)>),
 }
 
-/// Writes what [`to_string_sorted`] answers. Does not recurse, so no depth of input is too much.
+/// Writes what [`to_string_sorted`] answers.
 pub fn write_sorted(out: &mut String, value: &Value) {
+    write(out, value, Escapes::Go);
+}
+
+/// Writes a value. Does not recurse, so no depth of input is too much.
+pub fn write(out: &mut String, value: &Value, escapes: Escapes) {
     let mut open = Vec::new();
-    write_start(out, value, &mut open);
+    write_start(out, value, escapes, &mut open);
     while let Some(innermost) = open.last_mut() {
         let next = match innermost {
             Open::List(items) => items.next().map(|value| (None, value)),
@@ -69,20 +88,20 @@ pub fn write_sorted(out: &mut String, value: &Value) {
         };
         separate(out);
         if let Some(key) = key {
-            write_string(out, key);
+            write_text(out, key, escapes);
             out.push(':');
         }
-        write_start(out, value, &mut open);
+        write_start(out, value, escapes, &mut open);
     }
 }
 
 /// Writes a scalar, or the bracket that opens a list or an object.
-fn write_start<'a>(out: &mut String, value: &'a Value, open: &mut Vec<Open<'a>>) {
+fn write_start<'a>(out: &mut String, value: &'a Value, escapes: Escapes, open: &mut Vec<Open<'a>>) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => out.push_str(number.as_str()),
-        Value::String(text) => write_string(out, text),
+        Value::String(text) => write_text(out, text, escapes),
         Value::Array(list) => {
             out.push('[');
             open.push(Open::List(list.iter()));

@@ -161,6 +161,11 @@ impl<T> Set<T> {
     }
 
     /// The members, ascending.
+    pub fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+
+    /// The members, ascending.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.0.iter()
     }

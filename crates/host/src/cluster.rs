@@ -22,6 +22,72 @@ pub struct ResourceRequest {
     pub field_masks: Option<BTreeSet<String>>,
 }
 
+/// A `list_resources_all` call, or with a namespace a `list_resources_by_namespace` call, as policies send them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ListRequest {
+    /// `v1`, `apps/v1`, ...
+    pub api_version: String,
+    /// `Namespace`, `ConfigMap`, ...
+    pub kind: String,
+    /// The namespace; all of them where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Which labels the objects have, as `kubectl get --selector` takes it.
+    #[serde(default)]
+    pub label_selector: Option<String>,
+    /// Which fields the objects have, as `kubectl get --field-selector` takes it.
+    #[serde(default)]
+    pub field_selector: Option<String>,
+    /// The fields that the policy wants; all of them where absent.
+    #[serde(default)]
+    pub field_masks: Option<BTreeSet<String>>,
+}
+
+/// A `can_i` call, as policies send it: may this user do that?
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AccessRequest {
+    /// Who wants to do what.
+    pub subject_access_review: AccessReview,
+    /// Whether the answer has to come from the API server rather than from the host's cache.
+    pub disable_cache: bool,
+}
+
+/// Who wants to do what; the policy server makes the spec of a `SubjectAccessReview` of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AccessReview {
+    /// The groups of the user.
+    #[serde(default)]
+    pub groups: Option<Vec<String>>,
+    /// What the user wants to do.
+    pub resource_attributes: ResourceAttributes,
+    /// The user, for a ServiceAccount `system:serviceaccount:<namespace>:<name>`.
+    pub user: String,
+}
+
+/// An action on a resource, the `resourceAttributes` of a `SubjectAccessReview`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ResourceAttributes {
+    /// The API group; the core group where absent or empty, all of them where `*`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The object; all of them where absent.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The namespace; where absent, all of them or none for a cluster-wide resource.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// The resource in the plural, `pods`.
+    pub resource: String,
+    /// `log`, `status`, ...
+    #[serde(default)]
+    pub subresource: Option<String>,
+    /// `get`, `create`, ...
+    pub verb: String,
+    /// The API version; all of them where absent.
+    #[serde(default)]
+    pub version: Option<String>,
+}
+
 /// Why a [`Cluster`] has no object to show.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
@@ -45,14 +111,46 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// [`ClusterError`] where there is no such object, where the policy may not ask, and where nobody could be asked.
     fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError>;
+
+    /// Lists objects; the answer is the JSON of a List (`apiVersion`, `kind`, `metadata`, `items`).
+    ///
+    /// # Errors
+    /// [`ClusterError`] as [`Cluster::get`], and where this cluster answers no lists, as it does by default.
+    fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {
+        let operation = if request.namespace.is_some() { "list_resources_by_namespace" } else { "list_resources_all" };
+        Err(ClusterError::Failed(format!("this host does not answer 'kubernetes/{operation}'")))
+    }
+
+    /// Asks whether a user may do something; the answer is the JSON of a `SubjectAccessReview`'s status
+    /// (`allowed`, and where they are set `denied`, `reason`, `evaluationError`).
+    ///
+    /// # Errors
+    /// [`ClusterError`] where nobody could be asked, and where this cluster does not know, as it does by default.
+    fn can_i(&self, _: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
+        Err(ClusterError::Failed("this host does not answer 'kubernetes/can_i'".to_owned()))
+    }
 }
 
 /// No cluster at all: every look-up fails, as in a policy server without a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCluster;
 
+impl NoCluster {
+    fn unreachable() -> ClusterError {
+        ClusterError::Failed("kube::Client was not initialized properly".to_owned())
+    }
+}
+
 impl Cluster for NoCluster {
     fn get(&self, _: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
-        Err(ClusterError::Failed("kube::Client was not initialized properly".to_owned()))
+        Err(Self::unreachable())
+    }
+
+    fn list(&self, _: &ListRequest) -> Result<Vec<u8>, ClusterError> {
+        Err(Self::unreachable())
+    }
+
+    fn can_i(&self, _: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
+        Err(Self::unreachable())
     }
 }

@@ -19,11 +19,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod callback;
 mod cluster;
+pub mod file;
+mod grants;
+mod live;
+mod log;
+pub mod metadata;
 mod module;
 mod protocol;
+pub mod session;
+pub mod wasm;
 
-pub use cluster::{Cluster, ClusterError, NoCluster, ResourceRequest};
-pub use module::{Error, Module};
+pub use cluster::{
+    AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, NoCluster, ResourceAttributes, ResourceRequest,
+};
+pub use grants::{CapabilityPattern, ContextAwareResource, Grants, PatternError, known_capabilities};
+pub use live::{Live, LiveError};
+pub use log::{LogLevel, LogLine};
+pub use module::{CodeCache, Error, Module};
 pub use protocol::{Operation, SettingsResponse, ValidationResponse};

@@ -7,8 +7,10 @@ use serde_json::Value;
 use wapc::WapcHost;
 use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
-use crate::callback;
+use crate::callback::{Host, Log};
 use crate::cluster::{Cluster, NoCluster};
+use crate::grants::Grants;
+use crate::log::LogLine;
 use crate::protocol::{Operation, SettingsResponse, ValidatePayload, ValidationResponse};
 
 /// Why a module gave no answer.
@@ -45,6 +47,18 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Module {
     compiled: WasmtimeEngineProviderPre,
+    grants: Arc<Grants>,
+    log: Option<Arc<Log>>,
+}
+
+/// Whether compiled code is kept between processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodeCache {
+    /// In a folder of the user's cache directory; where it cannot be used, modules are compiled every time.
+    #[default]
+    Use,
+    /// Nowhere.
+    Off,
 }
 
 impl Module {
@@ -53,12 +67,35 @@ impl Module {
     /// # Errors
     /// [`Error::Load`] where the bytes are no WebAssembly module with the imports and exports of waPC.
     pub fn load(bytes: &[u8]) -> Result<Self, Error> {
-        let compiled = WasmtimeEngineProviderBuilder::new()
-            .module_bytes(bytes)
-            .enable_cache(None)
-            .build_pre()
-            .map_err(Error::Load)?;
-        Ok(Self { compiled })
+        Self::load_with(bytes, CodeCache::Use)
+    }
+
+    /// Compiles a module, with or without wasmtime's code cache.
+    ///
+    /// # Errors
+    /// As [`Module::load`].
+    pub fn load_with(bytes: &[u8], cache: CodeCache) -> Result<Self, Error> {
+        let builder = WasmtimeEngineProviderBuilder::new().module_bytes(bytes);
+        let builder = match cache {
+            CodeCache::Use => builder.enable_cache(None),
+            CodeCache::Off => builder,
+        };
+        let compiled = builder.build_pre().map_err(Error::Load)?;
+        Ok(Self { compiled, grants: Arc::default(), log: None })
+    }
+
+    /// The same module with no more than these grants. Without this it may use whatever the host has.
+    #[must_use]
+    pub fn restricted_to(mut self, grants: Grants) -> Self {
+        self.grants = Arc::new(grants);
+        self
+    }
+
+    /// The same module, whose log lines go to `log`. Without this they are dropped.
+    #[must_use]
+    pub fn logging_to(mut self, log: impl Fn(LogLine) + Send + Sync + 'static) -> Self {
+        self.log = Some(Arc::new(log));
+        self
     }
 
     /// Calls a function of the policy with raw bytes, in a fresh instance.
@@ -68,8 +105,10 @@ impl Module {
     /// traps.
     pub fn evaluate(&self, operation: Operation, payload: &[u8], cluster: Arc<dyn Cluster>) -> Result<Vec<u8>, Error> {
         let instance = self.compiled.rehydrate(None).map_err(|error| Error::Start(error.into()))?;
+        let (grants, log) = (Arc::clone(&self.grants), self.log.clone());
         let callback = move |_: u64, binding: &str, namespace: &str, operation: &str, payload: &[u8]| {
-            callback::answer(cluster.as_ref(), binding, namespace, operation, payload)
+            let host = Host { cluster: cluster.as_ref(), grants: &grants, log: log.as_deref() };
+            host.answer(binding, namespace, operation, payload)
         };
         let host =
             WapcHost::new(Box::new(instance), Some(Box::new(callback))).map_err(|error| Error::Start(error.into()))?;

@@ -1,13 +1,39 @@
 //! `pillion completions`.
 
+use clap_complete::Shell;
+
+use crate::args;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
+const EXAMPLES: &str = "\
+Examples:
+  # for this session
+  source <(pillion completions bash)
+  # for good
+  pillion completions bash > ~/.local/share/bash-completion/completions/pillion
+  pillion completions zsh > ~/.zfunc/_pillion
+  pillion completions fish > ~/.config/fish/completions/pillion.fish
+  pillion completions powershell >> $PROFILE
+
+Folders of zsh must be in $fpath before compinit runs: fpath+=~/.zfunc";
+
 /// The arguments of `pillion completions`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
 
 /// Runs `pillion completions`.
-pub fn run(_args: &Args, _terminal: &mut Terminal) -> anyhow::Result<Status> {
-    anyhow::bail!("`pillion completions` is on its way")
+///
+/// # Errors
+/// Where the script cannot be written.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut args::command(None), "pillion", &mut script);
+    terminal.out().write_all(&script)?;
+    Ok(Status::Done)
 }

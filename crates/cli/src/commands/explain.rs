@@ -1,13 +1,193 @@
 //! `pillion explain`.
 
+mod structured;
+mod subject;
+mod text;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use clap::ValueEnum;
+use pillion_core::json;
+use pillion_core::settings::Settings;
+
+use self::subject::{Subject, Told};
+use crate::manifest::{self, Manifest};
+use crate::preview::{self, Assembled, Inputs, Manifests, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::yaml;
+
+const ABOUT: &str = "\
+Say for each SidecarSet why a Pod gets it or not.
+
+Every reason is told, not only the first: each requirement of a selector that a label fails, the namespace, pauses, \
+canaries, and which revision is injected. SidecarSets stand in the order in which they are injected.
+
+A Pod may be given as a Pod, as a workload whose Pods are meant, or as the AdmissionReview or AdmissionRequest that \
+an API server sent. SidecarSets, Namespaces and ControllerRevisions are taken from the manifests, from --sidecar-sets \
+and from --settings; what is imitated of controllers and of the API server is what `pillion inject` imitates. Where a \
+SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
+
+The built-in module judges the Pod too, so that what is said here is what a policy server does.
+
+Exit codes: 0 explained; 1 where the policy refuses a Pod; 2 for errors.";
+
+const EXAMPLES: &str = "\
+Examples:
+  pillion explain test_data/deployment-web.yaml --sidecar-sets test_data/sidecarset-log-agent.yaml
+  pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
+  # exits with 1: the policy refuses the Pod
+  pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
+  # why not this one, and what to do about it
+  pillion explain test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --sidecar-set log-agent
+  pillion explain - -o json --settings test_data/settings-log-agent.json < test_data/deployment-web.yaml";
 
 /// The arguments of `pillion explain`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES, long_about = ABOUT)]
+pub struct Args {
+    #[command(flatten)]
+    inputs: Inputs,
+    #[command(flatten)]
+    situation: Situation,
+    /// Explain only this SidecarSet, and say what to do about every reason; may be repeated.
+    #[arg(long = "sidecar-set", value_name = "NAME")]
+    only: Vec<String>,
+    /// The format of the explanation.
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+}
+
+/// The formats of explanations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// A list with an object for each Pod.
+    Yaml,
+    /// The same.
+    Json,
+}
 
 /// Runs `pillion explain`.
-pub fn run(_args: &Args, _terminal: &mut Terminal) -> anyhow::Result<Status> {
-    anyhow::bail!("`pillion explain` is on its way")
+///
+/// # Errors
+/// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let Situation { namespace, .. } = &args.situation;
+    let settings = args.situation.settings.as_deref().map(preview::of_files).transpose()?.unwrap_or_default();
+    let Some(beside) = read(&args.situation.sidecar_sets, args.inputs.recursive, terminal)? else {
+        return Ok(Status::Failed);
+    };
+    let Some(given) = read(&args.inputs.paths()?, args.inputs.recursive, terminal)? else {
+        return Ok(Status::Failed);
+    };
+    let all = || beside.iter().chain(&given);
+    let assembled = preview::assemble(settings, all());
+    let cluster = preview::cluster_of(all(), namespace, args.situation.namespace_labels());
+    let preview = Preview::new(assembled.value.clone(), Arc::clone(&cluster), namespace)?;
+    let Ok(settings) = Settings::decode(assembled.value.clone()) else {
+        return Ok(problems(&assembled, terminal));
+    };
+    // Where they are invalid a policy server would not start, but what it would do can be told all the same.
+    for problem in assembled.problems() {
+        terminal.warn(format_args!("{problem}"));
+    }
+    let mut subjects = Vec::new();
+    for manifest in &given {
+        subjects.extend(subject::of(manifest, &preview)?);
+    }
+    if subjects.is_empty() {
+        bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");
+    }
+    unknown_names(&args.only, &settings)?;
+    if settings.sidecar_sets.is_empty() {
+        terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
+    }
+    let mut told = Vec::new();
+    for subject in subjects {
+        told.push(tell(subject, &settings, (&preview, &cluster), &args.only)?);
+    }
+    for namespace in preview.assumed() {
+        terminal.warn(format_args!("Namespace \"{namespace}\" is in no manifest; give it, or --namespace-labels"));
+    }
+    print(args, &told, terminal)?;
+    Ok(if told.iter().any(Told::is_refused) { Status::Refused } else { Status::Done })
+}
+
+/// Reads manifests; `None` where some of it is none, all of which was said then.
+fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<Manifest>>> {
+    let mut manifests = Vec::new();
+    let mut is_sound = true;
+    for source in manifest::sources(paths, recursive)? {
+        match manifest::parse(&source) {
+            Ok(parsed) => manifests.extend(parsed),
+            Err(error) => {
+                is_sound = false;
+                terminal.error(&error.into());
+            }
+        }
+    }
+    Ok(is_sound.then_some(manifests))
+}
+
+fn problems(assembled: &Assembled, terminal: &mut Terminal) -> Status {
+    for problem in assembled.problems() {
+        terminal.error(&anyhow!("{problem}"));
+    }
+    Status::Failed
+}
+
+fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
+    let known: Vec<&str> = settings.sidecar_sets.iter().map(|set| set.name()).collect();
+    match only.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) if known.is_empty() => bail!("there is no SidecarSet \"{name}\", nor any other"),
+        Some(name) => bail!("there is no SidecarSet \"{name}\"; there are {}", known.join(", ")),
+        None => Ok(()),
+    }
+}
+
+/// Explains one Pod, asks the module about it too, and keeps the SidecarSets that are asked for.
+fn tell(
+    subject: Subject,
+    settings: &Settings,
+    (preview, cluster): (&Preview, &Arc<Manifests>),
+    only: &[String],
+) -> anyhow::Result<Told> {
+    let answer = preview.ask(&subject.request)?;
+    let mut told = subject.explained(settings, cluster.as_ref(), answer);
+    if !told.agrees() {
+        bail!(
+            "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it: {}",
+            told.label,
+            json::shown(&told.answer.message.clone().unwrap_or_default().into())
+        );
+    }
+    if !only.is_empty() {
+        told.sets.retain(|set| only.contains(&set.name));
+    }
+    Ok(told)
+}
+
+fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<()> {
+    match args.output {
+        Format::Text => {
+            for (index, told) in told.iter().enumerate() {
+                if index > 0 {
+                    writeln!(terminal.out())?;
+                }
+                text::write(terminal.out(), told, !args.only.is_empty())?;
+            }
+        }
+        Format::Yaml => terminal.out().write_all(yaml::document(&structured::list(told)).as_bytes())?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::list(told))
+                .map_err(std::io::Error::from)?;
+            writeln!(terminal.out())?;
+        }
+    }
+    Ok(())
 }

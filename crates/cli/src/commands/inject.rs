@@ -1,13 +1,266 @@
-//! `pillion inject`.
+//! `pillion inject`: manifests as they are after injection.
 
+mod documents;
+mod object;
+mod output;
+#[cfg(test)]
+mod tests;
+mod timestamp;
+
+use std::fmt;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use clap::ValueEnum;
+use pillion_core::time::Timestamp;
+
+use self::documents::Chunk;
+use self::object::{Said, Shape, Verdict};
+use self::output::{Form, Printer};
+use crate::manifest::{self, Manifest, Source};
+use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
 /// The arguments of `pillion inject`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES, long_about = ABOUT)]
+pub struct Args {
+    #[command(flatten)]
+    inputs: Inputs,
+    #[command(flatten)]
+    situation: Situation,
+    /// Print only what injection changes, as a diff.
+    #[arg(long, conflicts_with = "output")]
+    diff: bool,
+    /// The format of the manifests.
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+    /// Print the Pods that workloads make instead of the workloads, and nothing else.
+    #[arg(long)]
+    as_pods: bool,
+    /// The time of injection to write into annotations, such as 2026-01-02T03:04:05Z, so that the same input gives
+    /// the same output. Without it the time is now.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    now: Option<Timestamp>,
+    /// Do not say on stderr what was done; warnings and refusals are still told.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// The formats of manifests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Documents; those that injection does not change are printed as they were written, comments included.
+    #[default]
+    Yaml,
+    /// One object, or a List of several.
+    Json,
+}
+
+const ABOUT: &str = "\
+Show manifests as they are after injection.
+
+Everything that comes in comes out, in the same order: Pods and workloads with their sidecars, all other objects as \
+they are. A workload is whatever carries a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. The \
+sidecars are shown in the template, where applying the output would put them; with --as-pods in the Pod.
+
+SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \
+ControllerRevisions among the manifests answer what the policy looks up. A Namespace that is in no manifest is taken \
+to exist, with the labels of --namespace-labels; stderr says so where it matters.
+
+It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
+Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
+containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. None of this \
+is printed in a template. What depends on the cluster, such as the hash in a label, is \"preview\". Not imitated are LimitRanges, other webhooks, and a policy's own rules and selectors. Where a SidecarSet \
+leaves its revision to chance, the draw depends on the object's name, so that it is always the same here.
+
+Exit codes: 0 done, also where nothing was injected; 1 where the policy refuses a Pod, whose object is then not \
+printed; 2 for errors.";
+
+const EXAMPLES: &str = "\
+Examples:
+  pillion inject test_data/web.yaml test_data/log-agent.yaml
+  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --diff
+  pillion inject -f test_data/web.yaml -f test_data/log-agent.yaml --output json
+  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --as-pods
+  pillion inject test_data/web.yaml --settings test_data/settings-log-agent.json";
 
 /// Runs `pillion inject`.
-pub fn run(_args: &Args, _terminal: &mut Terminal) -> anyhow::Result<Status> {
-    anyhow::bail!("`pillion inject` is on its way")
+///
+/// # Errors
+/// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let Some(given) = read(args, terminal)? else { return Ok(Status::Failed) };
+    let preview = Preview::new(
+        preview::module(terminal)?,
+        given.settings.value.clone(),
+        preview::cluster_of(given.manifests(), &args.situation.namespace, args.situation.namespace_labels()),
+        &args.situation.namespace,
+    );
+    if let Err(message) = preview.check_settings()? {
+        let problems = given.settings.problems();
+        for problem in if problems.is_empty() { vec![message] } else { problems } {
+            terminal.error(&anyhow!("{problem}"));
+        }
+        return Ok(Status::Failed);
+    }
+    if !given.settings.has_sidecar_sets() {
+        terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
+    }
+    inject(args, &given, &preview, terminal)
+}
+
+/// What the command line names, read.
+struct Given {
+    chunks: Vec<Chunk>,
+    beside: Vec<Manifest>,
+    settings: Assembled,
+}
+
+impl Given {
+    /// All objects: those beside the input first, so that the input's count where there are two of one name.
+    fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        self.beside.iter().chain(objects(&self.chunks))
+    }
+}
+
+/// Reads everything; `None` where some of it is no manifest, all of which was said then.
+fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
+    let paths = args.inputs.paths()?;
+    let settings = args.situation.settings.as_deref().map(preview::of_files).transpose()?.unwrap_or_default();
+    let mut is_sound = true;
+    let mut chunks = Vec::new();
+    each(&paths, args.inputs.recursive, &mut is_sound, terminal, |source| {
+        chunks.extend(documents::chunks(source)?);
+        Ok(())
+    })?;
+    let mut beside = Vec::new();
+    each(&args.situation.sidecar_sets, args.inputs.recursive, &mut is_sound, terminal, |source| {
+        beside.extend(manifest::parse(source)?);
+        Ok(())
+    })?;
+    if !is_sound {
+        return Ok(None);
+    }
+    let settings = preview::assemble(settings, beside.iter().chain(objects(&chunks)));
+    Ok(Some(Given { chunks, beside, settings }))
+}
+
+fn objects(chunks: &[Chunk]) -> impl Iterator<Item = &Manifest> {
+    chunks.iter().flat_map(|chunk| &chunk.documents).flat_map(|document| &document.objects)
+}
+
+fn each(
+    paths: &[std::path::PathBuf],
+    recursive: bool,
+    is_sound: &mut bool,
+    terminal: &mut Terminal,
+    mut parse: impl FnMut(&Arc<Source>) -> Result<(), manifest::Error>,
+) -> anyhow::Result<()> {
+    for source in manifest::sources(paths, recursive)? {
+        if let Err(error) = parse(&source) {
+            *is_sound = false;
+            terminal.error(&error.into());
+        }
+    }
+    Ok(())
+}
+
+fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let form = match (args.diff, args.output) {
+        (true, _) => Form::Diff,
+        (false, Format::Yaml) => Form::Yaml,
+        (false, Format::Json) => Form::Json,
+    };
+    let shape = if args.as_pods { Shape::Pods } else { Shape::Objects };
+    let mut printer = Printer::new(form, shape == Shape::Objects);
+    let mut counts = Counts::default();
+    for chunk in &given.chunks {
+        let mut outcomes = Vec::new();
+        for document in &chunk.documents {
+            let mut of_document = Vec::new();
+            for object in &document.objects {
+                let outcome = object::inject(object, preview, shape, args.now)?;
+                for namespace in preview.assumed() {
+                    terminal.warn(format_args!(
+                        "Namespace {namespace} is in no manifest; it is taken to exist, with {}",
+                        labels(&args.situation.namespace_labels)
+                    ));
+                }
+                for said in &outcome.said {
+                    counts.add(&said.verdict);
+                    tell(said, object, args.quiet, terminal);
+                }
+                of_document.push(outcome);
+            }
+            outcomes.push((document, of_document));
+        }
+        printer.chunk(chunk, outcomes, terminal)?;
+    }
+    printer.finish(terminal)?;
+    if counts == Counts::default() {
+        terminal.warn("no Pod and nothing that makes Pods among the manifests");
+    } else if !args.quiet {
+        writeln!(terminal.err(), "{counts}")?;
+    }
+    Ok(if counts.refused > 0 { Status::Refused } else { Status::Done })
+}
+
+/// What became of the Pods.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    injected: usize,
+    unchanged: usize,
+    refused: usize,
+}
+
+impl Counts {
+    fn add(&mut self, verdict: &Verdict) {
+        match verdict {
+            Verdict::Injected(_) => self.injected += 1,
+            Verdict::Present(_) | Verdict::Unmatched => self.unchanged += 1,
+            Verdict::Refused(..) => self.refused += 1,
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} injected, {} unchanged, {} refused", self.injected, self.unchanged, self.refused)
+    }
+}
+
+/// Says what the policy said. There is nowhere to tell that `stderr` is closed.
+fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
+    let Said { label, verdict, warnings } = said;
+    for warning in warnings {
+        terminal.warn(format_args!("{label}: {warning}"));
+    }
+    let line = match verdict {
+        Verdict::Refused(code, message) => {
+            let place = format!("{}:{}", object.source.name, object.line());
+            terminal.error(&anyhow!("{place}: {label}: refused ({code}): {message}"));
+            return;
+        }
+        Verdict::Injected(sidecars) if sidecars.is_empty() => "annotations patched".to_owned(),
+        Verdict::Injected(sidecars) => format!("injected {sidecars}"),
+        Verdict::Present(sidecars) => format!("already has {sidecars}"),
+        Verdict::Unmatched => "no SidecarSet is for it".to_owned(),
+    };
+    if !quiet {
+        let _ = writeln!(terminal.err(), "{label}: {line}");
+    }
+}
+
+fn labels(labels: &[(String, String)]) -> String {
+    if labels.is_empty() {
+        return "no labels but its name; add its manifest, or its labels with --namespace-labels".to_owned();
+    }
+    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("the labels {}", labels.join(","))
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| "a time is written as RFC 3339 has it, 2026-01-02T03:04:05Z".to_owned())
 }

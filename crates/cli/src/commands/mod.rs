@@ -11,7 +11,7 @@ pub mod schema;
 
 use crate::args::{Cli, Command};
 use crate::status::Status;
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 
 /// Runs the command that was asked for.
 ///
@@ -27,5 +27,23 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),
         Command::Man(args) => man::run(args, terminal),
+    }
+}
+
+/// How `run` and `annotate` end: as kwctl does, which knows no difference between a no and a failure. What went wrong
+/// is told here and exits with 1.
+///
+/// # Errors
+/// Where the reader of the output has gone.
+fn as_kwctl(done: anyhow::Result<()>, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    match done.and_then(|()| terminal.finish()) {
+        Ok(()) => Ok(Status::Done),
+        Err(error) if terminal::is_closed_pipe(&error) => Err(error),
+        Err(error) => {
+            // What was answered before stands.
+            let _ = terminal.finish();
+            terminal.error(&error);
+            Ok(Status::Refused)
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 
 /// The files of a folder that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -31,27 +31,35 @@ impl Source {
 /// # Errors
 /// Where something cannot be read, is no UTF-8, or a folder holds no manifest.
 pub fn sources(paths: &[PathBuf], recursive: bool) -> anyhow::Result<Vec<Arc<Source>>> {
+    sources_each(paths, recursive).into_iter().collect()
+}
+
+/// [`sources`] for those who go on after a file that cannot be read.
+pub fn sources_each(paths: &[PathBuf], recursive: bool) -> Vec<anyhow::Result<Arc<Source>>> {
     let mut sources = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
-            sources.push(Arc::new(stdin()?));
-            continue;
-        }
-        let mut files = Vec::new();
-        if path.is_dir() {
-            list(path, recursive, &mut files)?;
-            if files.is_empty() {
-                bail!("{}: no .yaml, .yml or .json file in this folder", path.display());
+            sources.push(stdin().map(Arc::new));
+        } else if path.is_dir() {
+            let mut files = Vec::new();
+            match list(path, recursive, &mut files) {
+                Ok(()) if files.is_empty() => {
+                    sources.push(Err(anyhow!("{}: no .yaml, .yml or .json file in this folder", path.display())));
+                }
+                Ok(()) => {}
+                Err(error) => sources.push(Err(error)),
             }
+            sources.extend(files.iter().map(|file| read(file)));
         } else {
-            files.push(path.clone());
-        }
-        for file in files {
-            let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-            sources.push(Arc::new(Source { name: file.display().to_string(), text }));
+            sources.push(read(path));
         }
     }
-    Ok(sources)
+    sources
+}
+
+fn read(file: &Path) -> anyhow::Result<Arc<Source>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(Arc::new(Source { name: file.display().to_string(), text }))
 }
 
 fn stdin() -> anyhow::Result<Source> {

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use self::input::{Source, sources};
-pub use self::places::Places;
+pub use self::input::{Source, sources, sources_each};
+pub use self::node::json_values;
+pub use self::places::{Places, token};
 
 /// Why a text holds no manifests.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,10 @@ pub enum Error {
         source_name: String,
         /// What is wrong, over several lines.
         problem: String,
+        /// The same in one line, without the place.
+        summary: String,
+        /// Where: line and column from 1, the column in characters.
+        at: Option<(usize, usize)>,
     },
     /// A document that is no object, where nothing but objects can stand.
     #[error("{source_name}:{line}: a manifest is an object with apiVersion and kind, this is {found}")]
@@ -61,6 +66,18 @@ impl Manifest {
         self.places.key(&format!("{}{pointer}", self.within))
     }
 
+    /// The objects of this document: itself, or the items where it is a List.
+    pub fn objects(&self) -> Vec<Self> {
+        let mut objects = Vec::new();
+        expand(self.clone(), &mut objects);
+        objects
+    }
+
+    /// The JSON pointer of this object in its document: not empty for an item of a List.
+    pub fn pointer(&self) -> &str {
+        &self.within
+    }
+
     /// The line on which the object starts, from 1.
     pub fn line(&self) -> usize {
         self.source.line(self.value_at("").map_or(0, |range| range.start))
@@ -72,24 +89,53 @@ impl Manifest {
 /// # Errors
 /// [`Error`] for the first document that is no manifest.
 pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    parse_each(source).into_iter().collect()
+}
+
+/// [`parse`] for those who want to know of every document that is no manifest. A syntax error ends the text: nobody
+/// can say where the next document starts.
+pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
-    for document in node::documents(source)? {
+    for document in documents_each(source) {
+        match document {
+            Ok(document) => manifests.extend(document.objects().into_iter().map(Ok)),
+            Err(error) => manifests.push(Err(error)),
+        }
+    }
+    manifests
+}
+
+/// Reads the documents of a text as they stand: a List is one of them. Documents that are empty are skipped.
+///
+/// # Errors
+/// As [`parse`].
+pub fn documents(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
+    documents_each(source).into_iter().collect()
+}
+
+fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
+    let documents = match node::documents(source) {
+        Ok(documents) => documents,
+        Err(error) => return vec![Err(error)],
+    };
+    let mut manifests = Vec::new();
+    for document in documents {
         let places = Arc::new(Places::of(&document, &source.text));
         let value = document.value.into_value();
         if value.is_null() {
             continue;
         }
-        if !value.is_object() {
-            return Err(Error::NotAnObject {
+        manifests.push(if value.is_object() {
+            Ok(Manifest { value, source: Arc::clone(source), places, within: String::new() })
+        } else {
+            Err(Error::NotAnObject {
                 source_name: source.name.clone(),
                 line: source.line(places.value("").map_or(0, |range| range.start)),
                 found: pillion_core::json::type_name(&value),
-            });
-        }
-        let whole = Manifest { value, source: Arc::clone(source), places, within: String::new() };
-        expand(whole, &mut manifests);
+            })
+        });
     }
-    Ok(manifests)
+    manifests
 }
 
 /// A `List` is how `kubectl get` prints several objects.

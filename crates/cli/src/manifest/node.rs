@@ -1,8 +1,9 @@
 //! YAML and JSON as a tree that remembers where each part stood.
 
 use std::fmt;
+use std::ops::Range;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Spanned, options};
 
@@ -38,21 +39,74 @@ impl Node {
 /// Reads the documents of a text the way kubectl does: YAML 1.1's octal numbers and booleans, merge keys; a key that
 /// stands twice is an error.
 pub(super) fn documents(source: &Source) -> Result<Vec<Spanned<Node>>, Error> {
+    let Some(values) = json_values(&source.text) else { return read(&source.name, &source.text) };
+    let mut documents = Vec::new();
+    for range in values {
+        // Spaces in the place of the values before it, so that this one is found where it stands.
+        let before = source.text.get(..range.start).unwrap_or_default();
+        let blank = |byte: u8| if byte == b'\n' { '\n' } else { ' ' };
+        let text: String = before.bytes().map(blank).collect();
+        documents.extend(read(&source.name, &(text + source.text.get(range).unwrap_or_default()))?);
+    }
+    Ok(documents)
+}
+
+/// Where the values of a text of several JSON values stand. `None` where the text is something else.
+pub fn json_values(text: &str) -> Option<Vec<Range<usize>>> {
+    let start = |from: usize| text.get(from..).map(|rest| text.len() - rest.trim_start().len());
+    let mut next = start(0)?;
+    text.get(next..)?.starts_with('{').then_some(())?;
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    let mut ranges = Vec::new();
+    while let Some(value) = values.next() {
+        value.ok()?;
+        ranges.push(next..values.byte_offset());
+        next = start(values.byte_offset())?;
+    }
+    (ranges.len() > 1).then_some(ranges)
+}
+
+fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
     let options = options! {
         legacy_octal_numbers: true,
         strict_booleans: false,
+        // The defaults are for texts from strangers, and less than a dump of a cluster has. These are for typing
+        // errors: a chain of aliases that grows without end.
+        budget: serde_saphyr::budget! {
+            max_documents: 1_000_000,
+            max_events: 50_000_000,
+            max_nodes: 20_000_000,
+            max_total_scalar_bytes: 1 << 30,
+        },
     };
-    let mut documents: Vec<Spanned<Node>> = serde_saphyr::from_str_multiple_with_options(&source.text, options)
-        .map_err(|error| Error::Syntax { source_name: source.name.clone(), problem: error.to_string() })?;
+    let mut documents: Vec<Spanned<Node>> =
+        serde_saphyr::from_str_multiple_with_options(text, options).map_err(|error| syntax(name, &error))?;
     if let [document] = documents.as_mut_slice() {
         // A YAML parser makes floats of numbers that JSON keeps as they are written.
-        if source.text.trim_start().starts_with('{')
-            && let Ok(exact) = serde_json::from_str::<Value>(&source.text)
+        if text.trim_start().starts_with('{')
+            && let Ok(exact) = serde_json::from_str::<Value>(text)
         {
             restore_numbers(&mut document.value, &exact);
         }
     }
     Ok(documents)
+}
+
+fn syntax(name: &str, error: &serde_saphyr::Error) -> Error {
+    let at = error.location().map(|location| (location.line(), location.column()));
+    let mut summary = error.without_snippet().to_string();
+    // The place and the library's own options are nothing that a user could do something with here.
+    if let Some((line, column)) = at {
+        let place = format!(" at line {line}, column {column}");
+        summary = summary.replace(&place, "");
+    }
+    let summary = summary.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
+    Error::Syntax {
+        source_name: name.to_owned(),
+        problem: error.to_string(),
+        summary,
+        at: at.and_then(|(line, column)| Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))),
+    }
 }
 
 fn restore_numbers(node: &mut Node, exact: &Value) {

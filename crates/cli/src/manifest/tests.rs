@@ -41,6 +41,25 @@ fn documents_are_separate_and_empty_ones_are_skipped() {
 }
 
 #[test]
+fn a_dump_of_a_cluster_is_not_too_much() {
+    let document = "kind: A\nspec: {a: [1, 2, 3, 4, 5], b: {c: d}}\n";
+    assert_eq!(parsed(&vec![document; 2_000].join("---\n")).len(), 2_000);
+    let item = "- {kind: A, a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]}\n";
+    assert_eq!(parsed(&format!("kind: List\nitems:\n{}", item.repeat(12_000))).len(), 12_000);
+}
+
+#[test]
+fn json_values_may_follow_each_other() {
+    let text = "{\"kind\": \"A\"}\n{\"kind\": \"B\", \"n\": 1.50}{\"kind\": \"C\"}\n";
+    let manifests = parsed(text);
+    let kinds: Vec<&str> = manifests.iter().filter_map(|manifest| manifest.value["kind"].as_str()).collect();
+    assert_eq!(kinds, ["A", "B", "C"]);
+    assert_eq!(manifests[1].value["n"].to_string(), "1.50");
+    assert_eq!(manifests.iter().map(Manifest::line).collect::<Vec<_>>(), [1, 2, 2]);
+    assert_eq!(text.get(manifests[2].value_at("/kind").unwrap()).unwrap(), "\"C\"");
+}
+
+#[test]
 fn a_list_stands_for_its_items_and_they_know_their_place() {
     let text = "kind: List\nitems:\n- kind: A\n  metadata:\n    name: a\n- kind: B\n";
     let manifests = parsed(text);

@@ -17,18 +17,37 @@ pub fn injected(sidecars: &Map<String, Vec<String>>) -> Map<&'static str, String
     if sidecars.is_empty() {
         return Map::new();
     }
-    let sets: Vec<&str> = sidecars.keys().map(String::as_str).collect();
-    let containers: Vec<String> =
-        sidecars.iter().flat_map(|(set, names)| names.iter().map(move |name| format!("{set}/{name}"))).collect();
-    Map::from([(INJECTED_SIDECAR_SETS, sets.join(",")), (INJECTED_CONTAINERS, containers.join(","))])
+    let (mut sets, mut containers) = (String::new(), String::new());
+    for (set, names) in sidecars.iter() {
+        add(&mut sets, &[set]);
+        for name in names {
+            add(&mut containers, &[set, "/", name]);
+        }
+    }
+    let mut annotations = Map::new();
+    annotations.insert(INJECTED_SIDECAR_SETS, sets);
+    annotations.insert(INJECTED_CONTAINERS, containers);
+    annotations
 }
 
 /// Who refused and why.
 pub fn refused(refusal: &Refusal) -> Map<&'static str, String> {
-    let sets: Set<&str> = refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
-    let mut annotations = Map::from([(REFUSED_BECAUSE, refusal.code().name().to_owned())]);
+    let mut sets = Set::new();
+    for set in refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()) {
+        sets.insert(set);
+    }
+    let mut annotations = Map::new();
+    annotations.insert(REFUSED_BECAUSE, refusal.code().name().to_owned());
     if !sets.is_empty() {
-        annotations.insert(REFUSED_BY, sets.into_iter().collect::<Vec<_>>().join(","));
+        annotations.insert(REFUSED_BY, sets.into_vec().join(","));
     }
     annotations
+}
+
+/// Adds an item to a list with commas.
+fn add(list: &mut String, item: &[&str]) {
+    if !list.is_empty() {
+        list.push(',');
+    }
+    list.push_str(&item.concat());
 }

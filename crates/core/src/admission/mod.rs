@@ -35,7 +35,10 @@ pub fn admit(request: Request, settings: &Settings, lookup: &dyn Lookup, now: Ti
                 Operation::Update => sidecar_set::Operation::Update,
                 _ => sidecar_set::Operation::Create,
             };
-            let others: Vec<_> = settings.sidecar_sets.iter().map(prepared).collect();
+            let mut others = Vec::new();
+            for set in &settings.sidecar_sets {
+                others.push(prepared(set));
+            }
             let context = sidecar_set::Context {
                 others: &others,
                 revisions: &settings.controller_revisions,

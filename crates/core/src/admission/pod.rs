@@ -26,6 +26,14 @@ pub struct PodRequest<'a> {
     pub object: &'a Value,
 }
 
+impl<'a> PodRequest<'a> {
+    /// The namespace of `pod`, which is the request's object: its own, else the request's, else `default` (P-3).
+    pub fn namespace_of(&self, pod: Pod<'a>) -> &'a str {
+        let namespace = [pod.namespace(), self.namespace].into_iter().find(|namespace| !namespace.is_empty());
+        namespace.unwrap_or("default")
+    }
+}
+
 /// What admission depends on besides the request.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -60,13 +68,21 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
 }
 
 fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Injected>, Vec<Reason>> {
-    let pod = Pod::decode(request.object).map_err(|errors| errors.into_iter().map(undecodable).collect::<Vec<_>>())?;
+    let pod = Pod::decode(request.object).map_err(|errors| {
+        let mut reasons = Vec::new();
+        for error in errors {
+            reasons.push(undecodable(error));
+        }
+        reasons
+    })?;
     if !pod.is_active() {
         return Ok(None);
     }
-    let namespace = [pod.namespace(), request.namespace].into_iter().find(|namespace| !namespace.is_empty());
-    let query = Query { pod, namespace: namespace.unwrap_or("default"), uid: request.uid };
-    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
+    let mut compiled = Vec::new();
+    for set in context.sidecar_sets {
+        compiled.push(CompiledSet::of_manifest(set));
+    }
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let (sets, mut reasons) = select::select(&compiled, query, sources);

@@ -1,12 +1,12 @@
 //! Admission of Gardener's Shoots, and of the other kinds that hold a `serviceAccountConfig`: judged, never changed.
 
-use crate::field::{FieldError, FieldPath};
+use super::sidecar_set::add_reasons;
+use crate::field::{Place, Report};
 use crate::json;
-use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use crate::outcome::{Code, Outcome, Refusal, Verdict};
 use crate::request::{Operation, Request};
 use crate::settings::shoots::ShootSettings;
 use crate::shoot;
-use crate::validation::Finding;
 
 /// Answers the creation or the update of an object. An object that is being deleted is accepted: nothing starts anew
 /// from it, and Gardener's finalizers have to come off.
@@ -17,38 +17,25 @@ pub fn admit(request: &Request, settings: &ShootSettings) -> Outcome {
     if !settings.enabled || is_deleted {
         return Verdict::Unchanged.into();
     }
-    let mut findings = Vec::new();
+    let mut judgement = shoot::Judgement::default();
     if !request.object.is_object() {
-        findings.push(missing("object", "what is to be stored"));
+        judgement.undecodable.required(&Place::new("object"), "what is to be stored");
     }
     if old.is_some_and(|old| !old.is_object()) {
-        findings.push(missing("oldObject", "an update carries the object before it"));
+        judgement.undecodable.required(&Place::new("oldObject"), "an update carries the object before it");
     }
-    let mut warnings = Vec::new();
-    if findings.is_empty() {
-        let judgement = shoot::judge(&request.object, old, request.kind.kind == "Shoot", settings);
-        findings = judgement.findings;
-        warnings = judgement.warnings;
+    if judgement.undecodable.is_empty() {
+        judgement = shoot::judge(&request.object, old, request.kind.kind == "Shoot", settings);
     }
     let mut reasons = Vec::new();
-    for finding in findings {
-        reasons.push(reason(finding));
-    }
+    add_reasons(&mut reasons, "", judgement.undecodable, Code::Undecodable);
+    add_reasons(&mut reasons, "", judgement.invalid, Code::Invalid);
+    add_reasons(&mut reasons, "", judgement.forbidden, Code::Forbidden);
     let verdict = match Refusal::of(reasons) {
         Some(refusal) => Verdict::Refused(refusal),
         None => Verdict::Unchanged,
     };
-    Outcome { warnings, ..verdict.into() }
-}
-
-fn missing(field: &str, detail: &str) -> Finding {
-    Finding { error: FieldError::required(&FieldPath::new(field), detail), code: Code::Undecodable }
-}
-
-fn reason(finding: Finding) -> Reason {
-    let Finding { mut error, code } = finding;
-    let field = std::mem::take(&mut error.path);
-    Reason { sidecar_set: None, field, problem: error.to_string(), remedy: String::new(), code }
+    Outcome { warnings: judgement.warnings, ..verdict.into() }
 }
 
 #[cfg(test)]
@@ -57,7 +44,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::outcome::Code;
 
     fn shoot(issuer: &str) -> Value {
         let config = json!({"issuer": issuer, "acceptedIssuers": ["https://a"], "maxTokenExpiration": "720h"});

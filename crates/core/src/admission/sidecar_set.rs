@@ -14,7 +14,7 @@ use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
 use crate::sidecar_set::prepare::stamp;
-use crate::validation::{self, Finding, canary, conflicts, injection, update, whitelist};
+use crate::validation::{self, Findings, canary, conflicts, injection, update, whitelist};
 
 /// The API group.
 const GROUP: &str = "apps.kruise.io";
@@ -73,8 +73,12 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let supported = Version::ALL.map(Version::api_version);
         return undecodable(&name, vec![FieldError::not_supported(&FieldPath::new("apiVersion"), version, &supported)]);
     };
-    let stand_ins = ["apiVersion", "kind"].into_iter().filter(|key| json::text(&object, &[key]).is_empty());
-    let stand_ins: Vec<&str> = stand_ins.collect();
+    let mut stand_ins = Vec::new();
+    for key in ["apiVersion", "kind"] {
+        if json::text(&object, &[key]).is_empty() {
+            stand_ins.push(key);
+        }
+    }
     let decoded = match decode_as(version, object, &root) {
         Ok(decoded) => decoded,
         Err(errors) => return undecodable(&name, errors),
@@ -105,18 +109,17 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         None if object == *decoded.object() => Verdict::Unchanged,
         None => {
             // What only stood in for the decoder is not the user's.
-            for key in stand_ins {
-                object.as_object_mut().and_then(|object| object.remove(key));
+            if let Value::Object(object) = &mut object {
+                json::retain(object, &|key, _| !stand_ins.contains(&key));
             }
             Verdict::Mutated(object)
         }
     });
     let unknown = schema::unknown(decoded.object(), version.schema(), &root);
-    outcome.warnings.extend(
-        unknown.iter().map(|path| {
-            format!("{path}: unknown field; it is kept and injected, but rollouts do not see changes to it")
-        }),
-    );
+    for path in unknown {
+        let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
+        outcome.warnings.push([path.as_str(), wrong].concat());
+    }
     if !matches!(outcome.verdict, Verdict::Refused(_)) && !context.others.iter().any(|other| other.name() == set.name())
     {
         outcome.warnings.push(format!(
@@ -138,8 +141,13 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
             }
         }
     }
-    let decoded =
-        decode(object).map_err(|errors| errors.into_iter().map(|error| error.below(path)).collect::<Vec<_>>())?;
+    let decoded = decode(object).map_err(|errors| {
+        let mut below = Vec::new();
+        for error in errors {
+            below.push(error.below(path));
+        }
+        below
+    })?;
     if decoded.version() == version {
         return Ok(decoded);
     }
@@ -151,35 +159,47 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
 /// Everything that is wrong. Other `SidecarSet`s are compared with only once nothing else is (V-1).
 fn judge(set: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Option<Refusal> {
     let Context { others, revisions, gates, system_namespace, whitelist, lookup } = *context;
-    let mut findings: Vec<Finding> = validation::validate(set).into_iter().map(Finding::from).collect();
-    findings.extend(canary::validate_base(set, others).into_iter().map(Finding::from));
-    findings.extend(old.into_iter().flat_map(|old| update::validate(set, old)).map(Finding::from));
-    findings.extend(injection::validate_revision(set, revisions, system_namespace, lookup));
-    findings.extend(whitelist::validate(set, gates, whitelist, system_namespace, lookup));
-    if findings.is_empty() {
-        findings.extend(conflicts::validate(set, others).into_iter().map(Finding::from));
+    let mut findings = Findings { invalid: validation::validate(set), unavailable: Vec::new() };
+    canary::check_base(set, others, &mut findings.invalid);
+    if let Some(old) = old {
+        update::check(set, old, &mut findings.invalid);
     }
-    Refusal::of(findings.into_iter().map(|finding| reason(set.name(), finding)))
+    injection::check_revision(set, revisions, system_namespace, lookup, &mut findings);
+    whitelist::check(set, gates, whitelist, system_namespace, lookup, &mut findings);
+    if findings.is_empty() {
+        for other in others {
+            conflicts::check(set, other, &mut findings.invalid);
+        }
+    }
+    let mut reasons = Vec::new();
+    add_reasons(&mut reasons, set.name(), findings.invalid, Code::Invalid);
+    add_reasons(&mut reasons, set.name(), findings.unavailable, Code::Unavailable);
+    Refusal::of(reasons)
 }
 
 fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
-    let reasons = errors.into_iter().map(|error| reason(set, Finding { error, code: Code::Undecodable }));
+    let mut reasons = Vec::new();
+    add_reasons(&mut reasons, set, errors, Code::Undecodable);
     // A decoder that fails without an error would be a bug; refusing is the safe answer to it.
     let refusal = Refusal::of(reasons).unwrap_or_else(|| {
-        let error = FieldError::new(&FieldPath::default(), Cause::Type, "cannot be decoded");
-        reason(set, Finding { error, code: Code::Undecodable }).into()
+        reason(set, FieldError::new(&FieldPath::default(), Cause::Type, "cannot be decoded"), Code::Undecodable).into()
     });
     refusal.into()
 }
 
-fn reason(set: &str, finding: Finding) -> Reason {
-    let Finding { error, code } = finding;
-    let mut problem = error.clone();
-    problem.path = FieldPath::default();
+/// Adds errors of a `SidecarSet`, or of another object where that is empty.
+pub(super) fn add_reasons(reasons: &mut Vec<Reason>, set: &str, errors: Vec<FieldError>, code: Code) {
+    for error in errors {
+        reasons.push(reason(set, error, code));
+    }
+}
+
+fn reason(set: &str, mut error: FieldError, code: Code) -> Reason {
+    let field = std::mem::take(&mut error.path);
     Reason {
         sidecar_set: (!set.is_empty()).then(|| set.to_owned()),
-        field: error.path,
-        problem: problem.to_string(),
+        field,
+        problem: error.to_string(),
         remedy: String::new(),
         code,
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::container::{self, List};
 use super::records::Records;
-use crate::field::FieldPath;
+use crate::field::Place;
 use crate::ordered::Map;
 use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
@@ -43,12 +43,14 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
 }
 
 /// The sidecars of a `SidecarSet` with their list and index.
-pub fn sidecars(set: &SidecarSet) -> impl Iterator<Item = (List, usize, &Value)> {
-    let of = |list: List, items| -> Vec<(List, usize, &Value)> {
-        let items: &[Value] = items;
-        items.iter().enumerate().map(|(index, item)| (list, index, item)).collect()
-    };
-    of(List::Init, set.init_containers()).into_iter().chain(of(List::Containers, set.containers()))
+pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
+    let mut sidecars = Vec::new();
+    for (list, items) in [(List::Init, set.init_containers()), (List::Containers, set.containers())] {
+        for (index, item) in items.iter().enumerate() {
+            sidecars.push((list, index, item));
+        }
+    }
+    sidecars.into_iter()
 }
 
 /// The list of the Pod in which a container that is not ours has the name already.
@@ -59,24 +61,21 @@ fn taken(
     name: &str,
     records: &Records,
 ) -> Option<List> {
-    let has = |containers: &[Value]| containers.iter().any(|container| pod::name(container) == name);
-    let ours = match records.get(set.name()) {
-        None => false,
-        // Plain init containers are never listed (M-28): for them the variable that every sidecar has must do.
-        Some(_) if list == List::Init && !sidecar_set::is_native(sidecar) => {
-            let same = pod.init_containers().iter().filter(|container| pod::name(container) == name);
-            same.into_iter().all(pod::is_injected)
-        }
-        Some(record) => record.lists(pod::name(sidecar)),
-    };
-    let (same, other) = match list {
+    let (own, (other, others)) = match list {
         List::Init => (pod.init_containers(), (List::Containers, pod.containers())),
         List::Containers => (pod.containers(), (List::Init, pod.init_containers())),
     };
-    if has(other.1) {
-        return Some(other.0);
+    if others.iter().any(|container| pod::name(container) == name) {
+        return Some(other);
     }
-    (!ours && has(same)).then_some(list)
+    let record = records.get(set.name());
+    let lists = record.is_some_and(|record| record.lists(pod::name(sidecar)));
+    // Plain init containers are never listed (M-28): for them the variable that every sidecar has must do.
+    let is_plain_init = list == List::Init && !sidecar_set::is_native(sidecar);
+    let is_ours =
+        |container: &Value| if is_plain_init { record.is_some() && pod::is_injected(container) } else { lists };
+    let taken = own.iter().any(|container| pod::name(container) == name && !is_ours(container));
+    taken.then_some(list)
 }
 
 /// A sidecar that wants a name.
@@ -90,41 +89,35 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn reason(&self, problem: String, remedy: String) -> Reason {
-        Reason {
-            sidecar_set: Some(self.set.to_owned()),
-            field: FieldPath::new("spec").child(self.list.key()).index(self.index).child("name"),
-            problem,
-            remedy,
-            code: Code::Forbidden,
-        }
+    fn reason(&self, problem: &[&str], remedy: &[&str]) -> Reason {
+        let spec = Place::new("spec");
+        let list = spec.item(self.list.key(), self.index);
+        super::reason(Some(self.set), &list.child("name"), problem.concat(), &remedy.concat(), Code::Forbidden)
     }
 
     fn against_pod(&self, name: &str, list: List) -> Reason {
         let of_pod = match list {
-            List::Init => "an init container",
-            List::Containers => "a container",
+            List::Init => "\" has the name of an init container of the Pod",
+            List::Containers => "\" has the name of a container of the Pod",
         };
-        self.reason(
-            format!("sidecar \"{name}\" has the name of {of_pod} of the Pod"),
-            format!("rename the Pod's \"{name}\" or the sidecar"),
-        )
+        self.reason(&["sidecar \"", name, of_pod], &["rename the Pod's \"", name, "\" or the sidecar"])
     }
 
     fn against_itself(&self, name: &str) -> Reason {
         self.reason(
-            format!("the SidecarSet makes two containers \"{name}\""),
-            "rename one of them; HotUpgrade makes \"<name>-1\" and \"<name>-2\"".to_owned(),
+            &["the SidecarSet makes two containers \"", name, "\""],
+            &["rename one of them; HotUpgrade makes \"<name>-1\" and \"<name>-2\""],
         )
     }
 
     fn against_set(&self, name: &str, other: &Claim<'_>) -> Reason {
-        self.reason(
-            format!(
-                "container \"{name}\" is also a container of SidecarSet \"{}\", which matches the same Pod",
-                other.set
-            ),
-            "rename one of them or change a selector".to_owned(),
-        )
+        let problem = [
+            "container \"",
+            name,
+            "\" is also a container of SidecarSet \"",
+            other.set,
+            "\", which matches the same Pod",
+        ];
+        self.reason(&problem, &["rename one of them or change a selector"])
     }
 }

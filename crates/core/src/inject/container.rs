@@ -62,9 +62,10 @@ pub fn is_pair(sidecar: &Value, list: List) -> bool {
 }
 
 /// The names of the containers that a sidecar becomes in a Pod: its own, or those of its halves.
+#[inline(never)]
 pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
     let name = pod::name(sidecar);
-    if is_pair(sidecar, list) { vec![format!("{name}-1"), format!("{name}-2")] } else { vec![name.to_owned()] }
+    if is_pair(sidecar, list) { vec![[name, "-1"].concat(), [name, "-2"].concat()] } else { vec![name.to_owned()] }
 }
 
 /// Makes the containers of one sidecar: one, or a hot-upgrade pair. `resources` replaces the container's, where a
@@ -88,79 +89,82 @@ pub fn build(
         container.insert("resources".to_owned(), resources);
     }
     let (mounts, expanded) = sources::shared_mounts(sidecar, own);
-    let transferred = sources::transferred(sidecar, own, missing);
-    let env = merged_env(json::items(sidecar, &["env"]), transferred.into_iter().chain(expanded));
-    container.insert("env".to_owned(), Value::Array(env));
+    let mut variables = sources::transferred(sidecar, own, missing);
+    variables.extend_from_slice(&expanded);
+    container.insert("env".to_owned(), Value::Array(merged_env(json::items(sidecar, &["env"]), &variables)));
     share(&mut container, sidecar, &mounts, &sources::shared_devices(sidecar, own));
 
-    let base = pod::name(sidecar);
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
-    let sidecar_of = |container| Sidecar { set: set.to_owned(), container, before };
+    let mut built = Vec::new();
+    let mut add = |container| built.push(Sidecar { set: set.to_owned(), container, before });
     if is_pair(sidecar, list) {
         let empty = json::text(sidecar, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
-        let working = half(&container, &format!("{base}-1"), None);
-        let waiting = half(&container, &format!("{base}-2"), Some(empty));
-        vec![sidecar_of(working), sidecar_of(waiting)]
+        let images = [None, Some(empty)];
+        for (name, image) in names_in_pod(sidecar, list).into_iter().zip(images) {
+            add(half(container.clone(), name, image));
+        }
     } else {
-        vec![sidecar_of(Value::Object(container))]
+        add(Value::Object(container));
     }
+    built
 }
 
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
-fn merged_env<'a>(env: &[Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
+fn merged_env(env: &[Value], more: &[&Value]) -> Vec<Value> {
+    let mut taken: Set<&str> = Set::new();
     let mut merged = env.to_vec();
-    merged.push(json::object_of([("name", names::ENV_IS_INJECTED.into()), ("value", "true".into())]));
-    let mut taken: Set<String> = merged.iter().map(|variable| pod::name(variable).to_owned()).collect();
+    for variable in env {
+        taken.insert(pod::name(variable));
+    }
+    taken.insert(names::ENV_IS_INJECTED);
+    merged.push(variable(names::ENV_IS_INJECTED, "value", "true".into()));
     for variable in more {
-        if taken.insert(pod::name(variable).to_owned()) {
-            merged.push(variable.clone());
+        if taken.insert(pod::name(variable)) {
+            merged.push((*variable).clone());
         }
     }
     merged
+}
+
+fn variable(name: &str, key: &str, value: Value) -> Value {
+    json::object_of([("name", name.into()), (key, value)])
 }
 
 /// Adds shared mounts and devices whose paths are free (M-18, M-19). Devices come second: they must not collide with
 /// the mounts just added.
 fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devices: &[&Value]) {
     let mut paths: Set<&str> = Set::new();
-    paths.extend(json::items(sidecar, &["volumeMounts"]).iter().map(mount_path));
-    paths.extend(json::items(sidecar, &["volumeDevices"]).iter().map(device_path));
-    for (key, shared, path_of) in
-        [("volumeMounts", mounts, mount_path as fn(&Value) -> &str), ("volumeDevices", devices, device_path)]
-    {
-        let added: Vec<Value> =
-            shared.iter().filter(|item| paths.insert(path_of(item))).map(|item| (*item).clone()).collect();
-        if !added.is_empty()
-            && let Some(list) = json::list_mut(container, key)
-        {
-            list.extend(added);
+    let lists = [("volumeMounts", "mountPath", mounts), ("volumeDevices", "devicePath", devices)];
+    for (key, path, _) in lists {
+        for item in json::items(sidecar, &[key]) {
+            paths.insert(json::text(item, &[path]));
         }
     }
-}
-
-fn mount_path(mount: &Value) -> &str {
-    json::text(mount, &["mountPath"])
-}
-
-fn device_path(device: &Value) -> &str {
-    json::text(device, &["devicePath"])
+    for (key, path, shared) in lists {
+        for item in shared {
+            if paths.insert(json::text(item, &[path]))
+                && let Some(list) = json::list_mut(container, key)
+            {
+                list.push((*item).clone());
+            }
+        }
+    }
 }
 
 /// One half of a hot-upgrade pair (M-21).
-fn half(container: &json::Object, name: &str, image: Option<&str>) -> Value {
-    let mut half = container.clone();
-    half.insert("name".to_owned(), Value::String(name.to_owned()));
+fn half(mut half: json::Object, name: String, image: Option<&str>) -> Value {
     if let Some(image) = image {
-        half.insert("image".to_owned(), Value::String(image.to_owned()));
+        half.insert("image".to_owned(), image.into());
     }
     if let Some(env) = json::list_mut(&mut half, "env") {
-        for (variable, prefix) in
+        for (key, prefix) in
             [(names::ENV_VERSION, names::VERSION_PREFIX), (names::ENV_VERSION_ALT, names::VERSION_ALT_PREFIX)]
         {
-            let field = format!("metadata.annotations['{prefix}{name}']");
+            let field = ["metadata.annotations['", prefix, &name, "']"].concat();
             let source = json::object_of([("fieldRef", json::object_of([("fieldPath", field.into())]))]);
-            env.push(json::object_of([("name", variable.into()), ("valueFrom", source)]));
+            env.push(variable(key, "valueFrom", source));
         }
     }
+    half.insert("name".to_owned(), name.into());
     Value::Object(half)
 }

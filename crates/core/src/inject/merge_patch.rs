@@ -3,16 +3,25 @@
 use serde_json::Value;
 
 use crate::json::{self, Object};
+use crate::ordered::Set;
 
 /// Why a merge is impossible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeError {
     /// The Pod's value is no JSON, or null.
-    #[error("the Pod's value is no JSON document")]
     Document,
     /// The `SidecarSet`'s value is no JSON, null, or a scalar.
-    #[error("the SidecarSet's value is neither a JSON object nor a JSON list")]
     Patch,
+}
+
+impl MergeError {
+    /// What is wrong.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Document => "the Pod's value is no JSON document",
+            Self::Patch => "the SidecarSet's value is neither a JSON object nor a JSON list",
+        }
+    }
 }
 
 /// Merges the JSON text `patch` into the JSON text `document`.
@@ -35,10 +44,12 @@ pub fn merge(document: &str, patch: &str) -> Result<Value, MergeError> {
 }
 
 fn merge_objects(document: &mut Object, patch: Object) {
+    let mut deleted = Set::new();
     for (key, value) in patch {
         match (document.get_mut(&key), value) {
-            (_, Value::Null) => {
-                document.remove(&key);
+            (None, Value::Null) => {}
+            (Some(_), Value::Null) => {
+                deleted.insert(key);
             }
             (Some(Value::Object(current)), Value::Object(patch)) => merge_objects(current, patch),
             // As the reference: a list or a scalar that takes an object's place keeps the nulls in it.
@@ -49,6 +60,9 @@ fn merge_objects(document: &mut Object, patch: Object) {
                 document.insert(key, without_nulls(value));
             }
         }
+    }
+    if !deleted.is_empty() {
+        json::retain(document, &|key, _| !deleted.contains(key));
     }
 }
 

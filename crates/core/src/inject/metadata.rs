@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
-use crate::field::FieldPath;
+use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::ordered::Map;
@@ -42,16 +42,14 @@ impl Write<'_> {
     }
 
     fn reason(&self, key: &str, error: MergeError) -> Reason {
-        Reason {
-            sidecar_set: Some(self.set.to_owned()),
-            field: FieldPath::new("spec.patchPodMetadata").index(self.entry).child("annotations").key(key),
-            problem: format!("cannot be merged into the Pod's annotation: {error}"),
-            remedy: match error {
-                MergeError::Document => "make the Pod's annotation a JSON object or remove it".to_owned(),
-                MergeError::Patch => "make the SidecarSet's value a JSON object".to_owned(),
-            },
-            code: Code::Invalid,
-        }
+        let list = Place::new("spec");
+        let entry = list.item("patchPodMetadata", self.entry);
+        let remedy = match error {
+            MergeError::Document => "make the Pod's annotation a JSON object or remove it",
+            MergeError::Patch => "make the SidecarSet's value a JSON object",
+        };
+        let problem = ["cannot be merged into the Pod's annotation: ", error.as_str()].concat();
+        super::reason(Some(self.set), &entry.child("annotations").key(key), problem, remedy, Code::Invalid)
     }
 }
 
@@ -99,7 +97,11 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut Map<&'a str, Vec<Write<'a>>>) {
 /// fail. A value that equals what the writes make of an absent or an empty annotation has been through them and stays.
 fn fold<'a>(writes: &[Write<'a>], current: Option<&str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
     let apply = |start: Option<String>| {
-        writes.iter().try_fold(start, |value, write| write.apply(value).map_err(|error| (*write, error)))
+        let mut text = start;
+        for write in writes {
+            text = write.apply(text).map_err(|error| (*write, error))?;
+        }
+        Ok(text)
     };
     let merges = writes.iter().any(|write| write.policy == Policy::MergePatchJson);
     let is_fresh = |start| apply(start).is_ok_and(|fresh| fresh.as_deref() == current);

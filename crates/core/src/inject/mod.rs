@@ -19,11 +19,12 @@ use serde_json::Value;
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
 use self::sources::{Missing, Own};
+use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
 use crate::ordered::{Map, Set, sort_by};
-use crate::outcome::Reason;
+use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
 use crate::time::Timestamp;
@@ -123,7 +124,9 @@ fn plan<'a>(
             sidecars += 1;
             plan.add(set, (list, sidecar), resources, &own);
         }
-        plan.secrets.extend(json::items(set.as_value(), &["spec", "imagePullSecrets"]));
+        for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
+            plan.secrets.push(secret);
+        }
         if sidecars > 0 {
             plan.records.push(record(set, listed, context.now));
         }
@@ -146,8 +149,17 @@ impl<'a> Plan<'a> {
         let mut missing = Vec::new();
         let built = container::build(set.name(), sidecar, list, resources, own, &mut missing);
         let base = pod::name(sidecar);
-        self.missing.extend(missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
-        self.volumes.extend(used_volumes(set, sidecar).map(|volume| (set.name(), volume.clone())));
+        for missing in missing {
+            self.missing.push((set.name(), base.to_owned(), missing));
+        }
+        for list in ["volumeMounts", "volumeDevices"] {
+            for item in json::items(sidecar, &[list]) {
+                // The set's volumes that a sidecar names (M-26); the last of a name counts.
+                if let Some(volume) = set.volumes().iter().rfind(|volume| pod::name(volume) == pod::name(item)) {
+                    self.volumes.push((set.name(), volume.clone()));
+                }
+            }
+        }
         if container::is_pair(sidecar, list) {
             self.mark_pair(base);
         }
@@ -159,11 +171,12 @@ impl<'a> Plan<'a> {
 
     /// The annotations of a hot-upgrade pair: `<base>-1` works, `<base>-2` waits (M-21).
     fn mark_pair(&mut self, base: &str) {
-        for (half, version, alternative) in [(1, "1", "0"), (2, "0", "1")] {
-            self.annotations.insert(format!("{}{base}-{half}", names::VERSION_PREFIX), version.to_owned());
-            self.annotations.insert(format!("{}{base}-{half}", names::VERSION_ALT_PREFIX), alternative.to_owned());
+        for (half, version, alternative) in [("-1", "1", "0"), ("-2", "0", "1")] {
+            for (prefix, value) in [(names::VERSION_PREFIX, version), (names::VERSION_ALT_PREFIX, alternative)] {
+                self.annotations.insert([prefix, base, half].concat(), value.to_owned());
+            }
         }
-        self.working.insert(base.to_owned(), format!("{base}-1"));
+        self.working.insert(base.to_owned(), [base, "-1"].concat());
         let mut working = Object::new();
         for (base, half) in self.working.iter() {
             working.insert(base.clone(), Value::String(half.clone()));
@@ -172,18 +185,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The set's volumes that a sidecar names in its own mounts and devices (M-26). The last of a name counts.
-fn used_volumes<'a>(set: &'a SidecarSet, sidecar: &'a Value) -> impl Iterator<Item = &'a Value> {
-    let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
-    uses.filter_map(|item| set.volumes().iter().rfind(|volume| pod::name(volume) == pod::name(item)))
-}
-
 fn record(set: &SidecarSet, sidecars: Set<String>, now: Timestamp) -> Record {
     Record {
         time: Some(now),
         hash: set.hash().to_owned(),
         set: set.name().to_owned(),
-        sidecars: Some(sidecars.into_iter().collect()),
+        sidecars: Some(sidecars.into_vec()),
         revision: json::text(set.as_value(), &["status", "latestRevision"]).to_owned(),
     }
 }
@@ -232,6 +239,12 @@ fn apply(
     }
     warnings.extend(warnings::unknown_volumes(json::items(&object, &["spec", "volumes"]), sets));
     Injected { pod: object, sidecars, warnings }
+}
+
+/// A reason to refuse the Pod.
+#[inline(never)]
+fn reason(set: Option<&str>, place: &Place<'_>, problem: String, remedy: &str, code: Code) -> Reason {
+    Reason { sidecar_set: set.map(str::to_owned), field: place.path(), problem, remedy: remedy.to_owned(), code }
 }
 
 fn set_annotations(pod: &mut Value, annotations: Object) {

@@ -20,20 +20,22 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     let mut taken = Set::new();
     for sidecar in sidecars {
         let Sidecar { container, before: goes_before, .. } = sidecar;
-        let mut same = (0..existing.len()).filter(|index| {
-            !taken.contains(index)
-                && existing.get(*index).is_some_and(|there| pod::name(there) == pod::name(&container))
-        });
-        let first = same.next();
-        let ours = first
-            .into_iter()
-            .chain(same)
-            .find(|index| existing.get(*index).is_some_and(|there| readmission::covers(there, &container)));
-        let place = ours.or(first).and_then(|index| Some((index, existing.get_mut(index)?)));
-        match place {
+        let (mut place, mut is_ours) = (None, false);
+        for (index, there) in existing.iter().enumerate() {
+            if taken.contains(&index) || pod::name(there) != pod::name(&container) {
+                continue;
+            }
+            is_ours = readmission::covers(there, &container);
+            if is_ours {
+                place = Some(index);
+                break;
+            }
+            place = place.or(Some(index));
+        }
+        match place.and_then(|index| Some((index, existing.get_mut(index)?))) {
             Some((index, there)) => {
                 taken.insert(index);
-                if ours.is_none() {
+                if !is_ours {
                     *there = readmission::replacement(there, container);
                 }
             }
@@ -41,8 +43,9 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
             None => after.push(container),
         }
     }
-    existing.splice(0..0, before);
-    existing.append(&mut after);
+    before.append(existing);
+    before.append(&mut after);
+    *existing = before;
 }
 
 /// A volume of a set that gave way to one that was there already.

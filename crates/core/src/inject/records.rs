@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::FieldPath;
+use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
@@ -83,12 +83,10 @@ impl Records {
         if text.is_empty() {
             return Ok(Self::default());
         }
-        json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode).ok_or_else(|| Reason {
-            sidecar_set: None,
-            field: FieldPath::new("metadata.annotations").key(key),
-            problem: "cannot be read: it must be a JSON object of records by SidecarSet".to_owned(),
-            remedy: "remove the annotation from the Pod or its template; it is written at injection".to_owned(),
-            code: Code::Invalid,
+        json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode).ok_or_else(|| {
+            let problem = "cannot be read: it must be a JSON object of records by SidecarSet".to_owned();
+            let remedy = "remove the annotation from the Pod or its template; it is written at injection";
+            super::reason(None, &Place::new("metadata.annotations").key(key), problem, remedy, Code::Invalid)
         })
     }
 
@@ -97,15 +95,15 @@ impl Records {
             return Some(Self::default());
         }
         let object = value.as_object()?;
-        let records = object.iter().map(|(key, value)| Some((key.clone(), decode_record(value)?)));
-        if let Some(records) = records.collect() {
-            return Some(Self(records));
+        Self::decode_by(object, decode_record).or_else(|| Self::decode_by(object, decode_legacy))
+    }
+
+    fn decode_by(object: &Object, decode: fn(&str, &Value) -> Option<Record>) -> Option<Self> {
+        let mut records = Map::new();
+        for (key, value) in object {
+            records.insert(key.clone(), decode(key, value)?);
         }
-        let legacy = object.iter().map(|(key, value)| {
-            let hash = if value.is_null() { "" } else { value.as_str()? };
-            Some((key.clone(), Record { hash: hash.to_owned(), set: key.clone(), ..Record::default() }))
-        });
-        legacy.collect::<Option<_>>().map(Self)
+        Some(Self(records))
     }
 
     /// The record of a `SidecarSet`.
@@ -140,7 +138,13 @@ impl Records {
     }
 }
 
-fn decode_record(value: &Value) -> Option<Record> {
+/// A record of the older form: the hash alone.
+fn decode_legacy(set: &str, value: &Value) -> Option<Record> {
+    let hash = if value.is_null() { "" } else { value.as_str()? };
+    Some(Record { hash: hash.to_owned(), set: set.to_owned(), ..Record::default() })
+}
+
+fn decode_record(_: &str, value: &Value) -> Option<Record> {
     if value.is_null() {
         return Some(Record::default());
     }
@@ -164,11 +168,13 @@ fn decode_record(value: &Value) -> Option<Record> {
     };
     let sidecars = match member("sidecarList") {
         None | Some(Value::Null) => None,
-        Some(Value::Array(list)) => Some(
-            list.iter()
-                .map(|name| if name.is_null() { Some(String::new()) } else { name.as_str().map(str::to_owned) })
-                .collect::<Option<Vec<_>>>()?,
-        ),
+        Some(Value::Array(list)) => {
+            let mut names = Vec::new();
+            for name in list {
+                names.push(if name.is_null() { String::new() } else { name.as_str()?.to_owned() });
+            }
+            Some(names)
+        }
         Some(_) => return None,
     };
     Some(Record {
@@ -186,16 +192,25 @@ pub fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<It
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
         .filter(|list| !list.is_empty());
-    let names: Set<&str> = before.into_iter().flat_map(|list| list.split(',')).chain(sets).collect();
-    names.into_iter().collect::<Vec<_>>().join(",")
+    let mut names = Set::new();
+    for name in before.into_iter().flat_map(|list| list.split(',')) {
+        names.insert(name);
+    }
+    for set in sets {
+        names.insert(set);
+    }
+    names.into_vec().join(",")
 }
 
 /// Which half of each hot-upgrade pair works. A value that is no JSON object counts as empty (M-13).
 pub fn working_hot_upgrade(annotations: Option<&Object>) -> Map<String, String> {
     let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
     let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
-    let Some(Value::Object(object)) = value else { return Map::new() };
-    object.into_iter().map(|(name, half)| (name, half.as_str().unwrap_or_default().to_owned())).collect()
+    let mut halves = Map::new();
+    for (name, half) in value.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        halves.insert(name.clone(), half.as_str().unwrap_or_default().to_owned());
+    }
+    halves
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::container::{self, List};
 use super::{clash, records::Records};
 use crate::expression::ResourcesPolicy;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldPath, Place};
 use crate::json;
 use crate::ordered::Set;
 use crate::outcome::{Code, Reason};
@@ -30,13 +30,21 @@ impl<'a> Targets<'a> {
                 if container::is_pair(sidecar, list)
                     && records.get(set.name()).is_some_and(|record| record.lists(pod::name(sidecar)))
                 {
-                    names.extend(container::names_in_pod(sidecar, list));
+                    for name in container::names_in_pod(sidecar, list) {
+                        names.insert(name);
+                    }
                 }
             }
         }
-        let native = pod.init_containers().iter().filter(|container| sidecar_set::is_native(container));
-        let containers = native.chain(pod.containers()).filter(|container| !names.contains(pod::name(container)));
-        Self { containers: containers.collect() }
+        let mut containers = Vec::new();
+        for (list, is_init) in [(pod.init_containers(), true), (pod.containers(), false)] {
+            for container in list {
+                if (!is_init || sidecar_set::is_native(container)) && !names.contains(pod::name(container)) {
+                    containers.push(container);
+                }
+            }
+        }
+        Self { containers }
     }
 
     /// The resources that the policy of `sidecar` computes; `None` where it has no policy (E-3).
@@ -51,39 +59,49 @@ impl<'a> Targets<'a> {
         let Some(policy) = json::at(sidecar, &["resourcesPolicy"]).filter(|policy| policy.is_object()) else {
             return Ok(None);
         };
-        let path = FieldPath::new("spec").child(list.key()).index(index).child("resourcesPolicy");
-        let reason = |field: FieldPath, problem: String, remedy: &str| Reason {
-            sidecar_set: Some(set.to_owned()),
-            field: FieldError::required(&field, "").below(&path).path,
-            problem,
-            remedy: remedy.to_owned(),
-            code: Code::Forbidden,
+        let spec = Place::new("spec");
+        let list = spec.item(list.key(), index);
+        let at = list.child("resourcesPolicy");
+        let reason = |field: &FieldPath, problem: String, remedy: &str| {
+            let place = if field.as_str().is_empty() { at } else { at.child(field.as_str()) };
+            super::reason(Some(set), &place, problem, remedy, Code::Forbidden)
         };
-        let from_error = |error: FieldError| {
-            let text = FieldError { path: FieldPath::default(), ..error.clone() }.to_string();
-            reason(error.path, text, "correct the SidecarSet")
-        };
-        let policy = ResourcesPolicy::from_json(policy)
-            .map_err(|errors| errors.into_iter().map(from_error).collect::<Vec<_>>())?;
-        let pattern_path = FieldPath::new("targetContainersNameRegex");
-        let pattern = Pattern::new(policy.name_regex()).map_err(|problem| {
-            let problem = format!("\"{}\": {problem}", policy.name_regex());
-            vec![reason(pattern_path.clone(), problem, "correct the expression")]
+        let policy = ResourcesPolicy::from_json(policy).map_err(|errors| {
+            let mut reasons = Vec::new();
+            for mut error in errors {
+                let field = std::mem::take(&mut error.path);
+                reasons.push(reason(&field, error.to_string(), "correct the SidecarSet"));
+            }
+            reasons
         })?;
-        let targets: Vec<&Value> =
-            self.containers.iter().copied().filter(|target| pattern.is_match(pod::name(target))).collect();
+        let regex = policy.name_regex();
+        let of_pattern =
+            |problem: String, remedy: &str| vec![reason(&FieldPath::new("targetContainersNameRegex"), problem, remedy)];
+        let pattern = Pattern::new(regex)
+            .map_err(|problem| of_pattern(format!("\"{regex}\": {problem}"), "correct the expression"))?;
+        let mut targets = Vec::new();
+        for target in &self.containers {
+            if pattern.is_match(pod::name(target)) {
+                targets.push(*target);
+            }
+        }
         if targets.is_empty() && policy.needs_targets() {
-            let problem = format!("no containers match the regex pattern \"{}\"", policy.name_regex());
-            return Err(vec![reason(pattern_path, problem, "match a container that the Pod brings itself")]);
+            let problem = ["no containers match the regex pattern \"", regex, "\""].concat();
+            return Err(of_pattern(problem, "match a container that the Pod brings itself"));
         }
         let aggregate = policy.aggregate(&targets).map_err(|errors| {
-            let of =
-                |error: FieldError| reason(FieldPath::default(), format!("of the Pod, {error}"), "correct the Pod");
-            errors.into_iter().map(of).collect::<Vec<_>>()
+            let mut reasons = Vec::new();
+            for error in errors {
+                reasons.push(reason(&FieldPath::default(), format!("of the Pod, {error}"), "correct the Pod"));
+            }
+            reasons
         })?;
-        policy
-            .evaluate(&aggregate)
-            .map(Some)
-            .map_err(|errors| errors.into_iter().map(|(field, error)| reason(field, error.to_string(), "")).collect())
+        policy.evaluate(&aggregate).map(Some).map_err(|errors| {
+            let mut reasons = Vec::new();
+            for (field, error) in errors {
+                reasons.push(reason(&field, error.to_string(), ""));
+            }
+            reasons
+        })
     }
 }

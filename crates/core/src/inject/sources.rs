@@ -20,13 +20,21 @@ impl<'a> Own<'a> {
     /// Leaves out containers that say that they were injected, and those with the name of a sidecar of `sets`: they
     /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
-        let sidecars: Set<String> = sets
-            .iter()
-            .flat_map(SidecarSet::containers)
-            .flat_map(|sidecar| container::names_in_pod(sidecar, List::Containers))
-            .collect();
-        let own = |container: &&Value| !pod::is_injected(container) && !sidecars.contains(pod::name(container));
-        Self { pod, containers: pod.containers().iter().filter(own).collect() }
+        let mut sidecars = Set::new();
+        for set in sets {
+            for sidecar in set.containers() {
+                for name in container::names_in_pod(sidecar, List::Containers) {
+                    sidecars.insert(name);
+                }
+            }
+        }
+        let mut containers = Vec::new();
+        for container in pod.containers() {
+            if !pod::is_injected(container) && !sidecars.contains(pod::name(container)) {
+                containers.push(container);
+            }
+        }
+        Self { pod, containers }
     }
 }
 
@@ -42,39 +50,54 @@ pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec
         return (mounts, variables);
     }
     for container in &own.containers {
-        let shared = json::items(container, &["volumeMounts"]);
-        mounts.extend(shared);
-        let mut expansions = shared.iter().flat_map(|mount| expansions(json::text(mount, &["subPathExpr"]))).peekable();
-        if expansions.peek().is_none() {
+        let mut wanted = Vec::new();
+        for mount in json::items(container, &["volumeMounts"]) {
+            mounts.push(mount);
+            expansions(json::text(mount, &["subPathExpr"]), &mut wanted);
+        }
+        if wanted.is_empty() {
             continue;
         }
         // The first of a name wins.
-        let env = json::items(container, &["env"]).iter().rev();
-        let env: Map<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
-        variables.extend(expansions.filter_map(|wanted| env.get(wanted).copied()));
+        let mut env = Map::new();
+        for variable in json::items(container, &["env"]).iter().rev() {
+            env.insert(pod::name(variable), variable);
+        }
+        for name in wanted {
+            if let Some(variable) = env.get(name) {
+                variables.push(*variable);
+            }
+        }
     }
     (mounts, variables)
 }
 
 /// The volume devices that a sidecar shares (M-19).
 pub fn shared_devices<'a>(sidecar: &Value, own: &Own<'a>) -> Vec<&'a Value> {
-    if !shares(sidecar, "shareVolumeDevicePolicy") {
-        return Vec::new();
+    let mut devices = Vec::new();
+    if shares(sidecar, "shareVolumeDevicePolicy") {
+        for container in &own.containers {
+            for device in json::items(container, &["volumeDevices"]) {
+                devices.push(device);
+            }
+        }
     }
-    own.containers.iter().flat_map(|container| json::items(container, &["volumeDevices"])).collect()
+    devices
 }
 
 /// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
 /// digits. As the reference, `$$(NAME)` counts as one.
-fn expansions(text: &str) -> impl Iterator<Item = &str> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    text.match_indices("$(").filter_map(move |(start, _)| {
-        let rest = text.get(start + 2..)?;
-        // Not `find(')')`: a text of nothing but `$(` would be read to its end again and again.
-        let name = rest.get(..rest.bytes().position(|byte| !fits(byte))?)?;
-        let closed = rest.get(name.len()..)?.starts_with(')');
-        (closed && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())).then_some(name)
-    })
+fn expansions<'t>(text: &'t str, names: &mut Vec<&'t str>) {
+    for rest in text.split("$(").skip(1) {
+        let is_outside = |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'.' | b'_');
+        let end = rest.bytes().position(is_outside);
+        if let Some((name, after)) = end.and_then(|end| rest.split_at_checked(end))
+            && after.starts_with(')')
+            && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
+        {
+            names.push(name);
+        }
+    }
 }
 
 /// Something that a transferEnv entry asks for and that the Pod does not have.
@@ -100,9 +123,14 @@ pub enum Missing {
 pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
     for entry in json::items(sidecar, &["transferEnv"]) {
-        let one = Some(json::text(entry, &["envName"])).filter(|name| !name.is_empty());
-        let many = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str);
-        let wanted: Set<&str> = one.into_iter().chain(many).collect();
+        let mut wanted = Set::new();
+        for name in json::items(entry, &["envNames"]).iter().filter_map(Value::as_str) {
+            wanted.insert(name);
+        }
+        let one = json::text(entry, &["envName"]);
+        if !one.is_empty() {
+            wanted.insert(one);
+        }
         let source = match json::object(entry, &["sourceContainerNameFrom", "fieldRef"]) {
             None => json::text(entry, &["sourceContainerName"]),
             Some(field) => {
@@ -131,14 +159,21 @@ fn take<'a>(
     if wanted.is_empty() {
         return;
     }
-    let mut containers = own.containers.iter().filter(|container| pod::name(container) == source).peekable();
-    if containers.peek().is_none() {
+    let mut is_there = false;
+    let mut env = Map::new();
+    for container in &own.containers {
+        if pod::name(container) == source {
+            is_there = true;
+            // The last of a name wins, in the container and among containers.
+            for variable in json::items(container, &["env"]) {
+                env.insert(pod::name(variable), variable);
+            }
+        }
+    }
+    if !is_there {
         missing.push(Missing::Container(source.to_owned()));
         return;
     }
-    // The last of a name wins, in the container and among containers.
-    let env = containers.flat_map(|container| json::items(container, &["env"]));
-    let env: Map<&str, &Value> = env.map(|variable| (pod::name(variable), variable)).collect();
     for wanted in wanted {
         match env.get(wanted) {
             Some(variable) => variables.push(variable),
@@ -187,7 +222,9 @@ mod tests {
     #[case("$(A$(B)", &["B"])]
     #[case("é$(A)é", &["A"])]
     fn m15_expansions(#[case] text: &str, #[case] names: &[&str]) {
-        assert_eq!(expansions(text).collect::<Vec<_>>(), names);
+        let mut found = Vec::new();
+        expansions(text, &mut found);
+        assert_eq!(found, names);
     }
 
     fn pod() -> Value {
@@ -253,9 +290,12 @@ mod tests {
     #[test]
     fn long_texts_without_an_end_are_read_once() {
         let text = "$(".repeat(500_000);
-        assert_eq!(expansions(&text).count(), 0);
+        let mut found = Vec::new();
+        expansions(&text, &mut found);
+        assert_eq!(found.len(), 0);
         let text = format!("{}$(A)", "$(A".repeat(500_000));
-        assert_eq!(expansions(&text).count(), 1);
+        expansions(&text, &mut found);
+        assert_eq!(found.len(), 1);
     }
 
     #[test]

@@ -14,72 +14,88 @@ use crate::sidecar_set::SidecarSet;
 
 /// Variables that a transferEnv entry names and that the Pod does not have (M-16).
 pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
-    let text = |(set, sidecar, missing): &(&str, String, Missing)| {
+    let mut unique = Set::new();
+    for (set, sidecar, missing) in missing {
         let what = match missing {
             Missing::Container(name) if name.is_empty() => "transferEnv names no source container".to_owned(),
-            Missing::Container(name) => format!("transferEnv source container \"{name}\" is not in the Pod"),
+            Missing::Container(name) => ["transferEnv source container \"", name, "\" is not in the Pod"].concat(),
             Missing::Variable { container, variable } => {
-                format!("transferEnv variable \"{variable}\" is not set in container \"{container}\"")
+                ["transferEnv variable \"", variable, "\" is not set in container \"", container, "\""].concat()
             }
             Missing::PodName => "transferEnv names its source by metadata.name, and the Pod has no name yet".to_owned(),
-            Missing::Field(path) => format!("transferEnv finds no container name in {path}"),
+            Missing::Field(path) => ["transferEnv finds no container name in ", path].concat(),
         };
-        format!("SidecarSet {set}: {sidecar}: {what}; nothing was copied")
-    };
-    let unique: Set<String> = missing.iter().map(text).collect();
-    unique.into_iter().collect()
+        unique.insert(["SidecarSet ", set, ": ", sidecar, ": ", &what, "; nothing was copied"].concat());
+    }
+    unique.into_vec()
 }
 
 /// Volumes of a set that gave way to a different volume of the same name (M-26).
 pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
-    let differs = |shadowed: &&Shadowed<'_>| !readmission::covers_volume(&shadowed.by, &shadowed.volume);
-    let text = |shadowed: &Shadowed<'_>| {
-        format!(
-            "SidecarSet {}: volume \"{}\" is already in the Pod with another definition, which is used; rename one of \
-             them if that is not meant",
-            shadowed.set,
-            pod::name(&shadowed.volume)
-        )
-    };
-    let unique: Set<String> = shadowed.iter().filter(differs).map(text).collect();
-    unique.into_iter().collect()
+    let mut unique = Set::new();
+    for Shadowed { set, volume, by } in shadowed {
+        if !readmission::covers_volume(by, volume) {
+            let text = [
+                "SidecarSet ",
+                set,
+                ": volume \"",
+                pod::name(volume),
+                "\" is already in the Pod with another definition, which is used; rename one of them if that is not meant",
+            ];
+            unique.insert(text.concat());
+        }
+    }
+    unique.into_vec()
 }
 
 /// Plain sidecars in a Pod of a Job: it does not finish before they do.
 pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
-    if !pod.belongs_to_job() {
-        return Vec::new();
+    let mut warnings = Vec::new();
+    if pod.belongs_to_job() {
+        for sidecar in sidecars {
+            let text = [
+                "SidecarSet ",
+                &sidecar.set,
+                ": container \"",
+                sidecar.name(),
+                "\" may keep the Job from finishing; make it an init container with restartPolicy Always",
+            ];
+            warnings.push(text.concat());
+        }
     }
-    sidecars
-        .iter()
-        .map(|sidecar| {
-            format!(
-                "SidecarSet {}: container \"{}\" may keep the Job from finishing; make it an init container with \
-                 restartPolicy Always",
-                sidecar.set,
-                sidecar.name()
-            )
-        })
-        .collect()
+    warnings
 }
 
 /// Mounts of volumes that are not among `volumes`, those of the Pod after injection: the API server will refuse the
 /// Pod (M-26).
 pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
-    let known: Set<&str> = volumes.iter().map(pod::name).collect();
+    let mut known = Set::new();
+    for volume in volumes {
+        known.insert(pod::name(volume));
+    }
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {
-            let uses = json::items(sidecar, &["volumeMounts"]).iter().chain(json::items(sidecar, &["volumeDevices"]));
-            let unknown: Set<&str> =
-                uses.map(|item: &Value| pod::name(item)).filter(|name| !known.contains(name)).collect();
-            warnings.extend(unknown.into_iter().map(|volume| {
-                format!(
-                    "SidecarSet {}: {} uses volume \"{volume}\", which neither the SidecarSet nor the Pod has; add it",
+            let mut unknown = Set::new();
+            for list in ["volumeMounts", "volumeDevices"] {
+                for item in json::items(sidecar, &[list]) {
+                    if !known.contains(pod::name(item)) {
+                        unknown.insert(pod::name(item));
+                    }
+                }
+            }
+            for volume in unknown.into_vec() {
+                let text = [
+                    "SidecarSet ",
                     set.name(),
-                    pod::name(sidecar)
-                )
-            }));
+                    ": ",
+                    pod::name(sidecar),
+                    " uses volume \"",
+                    volume,
+                    "\", which neither the SidecarSet nor the Pod has; add it",
+                ];
+                warnings.push(text.concat());
+            }
         }
     }
     warnings

@@ -3,14 +3,13 @@
 //! It refuses what the reference's decoder (sigs.k8s.io/json into Go structs) refuses and collects every error
 //! instead of the first. Keys are matched case-sensitively. A field that no table knows is not touched.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::scalar;
 use super::{Field, Kind, Schema};
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath, Place, Report};
 use crate::json::{self, MAX_DEPTH};
+use crate::node::shown;
 
 /// Checks `value` against `schema` and normalises it in place; every error is added to `errors`, below `path`.
 ///
@@ -23,38 +22,8 @@ use crate::json::{self, MAX_DEPTH};
 /// [`Cause::Type`] for each value of another type, [`Cause::Invalid`] for what is nested deeper than
 /// [`MAX_DEPTH`]. The value is then partly normalised and must not be used.
 pub fn decode(value: &mut Value, schema: &'static Schema, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let root = Place { parent: None, step: Step::Root(path) };
+    let root = Place::new(path.as_str());
     object(value, schema, &root, 1, errors);
-}
-
-/// Where the walk is. Paths are put together only for errors: most manifests have none.
-struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
-    step: Step<'a>,
-}
-
-enum Step<'a> {
-    Root(&'a FieldPath),
-    Field(&'a str),
-    Index(usize),
-    Key(&'a str),
-}
-
-impl<'a> Place<'a> {
-    fn then(&'a self, step: Step<'a>) -> Self {
-        Self { parent: Some(self), step }
-    }
-
-    /// Not deeper than the tables are, so recursion is safe.
-    fn path(&self) -> FieldPath {
-        let parent = self.parent.map(Place::path).unwrap_or_default();
-        match self.step {
-            Step::Root(path) => path.clone(),
-            Step::Field(name) => parent.child(name),
-            Step::Index(index) => parent.index(index),
-            Step::Key(key) => parent.key(key),
-        }
-    }
 }
 
 /// `depth` is that of `value`: 1 for the object that was handed in.
@@ -63,28 +32,24 @@ fn object(value: &mut Value, schema: &'static Schema, place: &Place<'_>, depth: 
         errors.push(mismatch(value, "an object", place));
         return;
     };
-    object.retain(|name, value| {
-        let place = place.then(Step::Field(name));
+    let mut nulls = false;
+    for (name, value) in object.iter_mut() {
+        let place = place.child(name);
         match schema.field(name) {
-            Some(_) if value.is_null() => return false,
+            Some(_) if value.is_null() => nulls = true,
             Some(known) => field(value, known, &place, depth, errors),
             None => nesting(value, &place, depth, errors),
         }
-        true
-    });
+    }
+    if nulls {
+        json::retain(object, &|name, value| !value.is_null() || schema.field(name).is_none());
+    }
 }
 
 fn field(value: &mut Value, known: &Field, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     match known.kind {
         Kind::Object(schema) => object(value, schema, place, depth + 1, errors),
-        Kind::Objects(schema) => each_item(value, place, errors, |item, place, errors| {
-            if item.is_null() {
-                *item = Value::Object(json::Object::new());
-            } else {
-                object(item, schema, place, depth + 2, errors);
-            }
-        }),
-        Kind::Texts => each_item(value, place, errors, |item, place, errors| entry(item, Kind::Text, place, errors)),
+        kind @ (Kind::Objects(_) | Kind::Texts) => each_item(value, kind, place, depth, errors),
         Kind::TextMap => each_entry(value, Kind::Text, place, errors),
         Kind::QuantityMap => each_entry(value, Kind::Quantity, place, errors),
         Kind::Any => nesting(value, place, depth, errors),
@@ -92,18 +57,18 @@ fn field(value: &mut Value, known: &Field, place: &Place<'_>, depth: usize, erro
     }
 }
 
-fn each_item(
-    value: &mut Value,
-    place: &Place<'_>,
-    errors: &mut Vec<FieldError>,
-    mut check: impl FnMut(&mut Value, &Place<'_>, &mut Vec<FieldError>),
-) {
+fn each_item(value: &mut Value, kind: Kind, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     let Value::Array(list) = value else {
         errors.push(mismatch(value, "a list", place));
         return;
     };
     for (index, item) in list.iter_mut().enumerate() {
-        check(item, &place.then(Step::Index(index)), errors);
+        let place = place.index(index);
+        match kind {
+            Kind::Objects(_) if item.is_null() => *item = Value::Object(json::Object::new()),
+            Kind::Objects(schema) => object(item, schema, &place, depth + 2, errors),
+            _ => entry(item, Kind::Text, &place, errors),
+        }
     }
 }
 
@@ -113,7 +78,7 @@ fn each_entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec
         return;
     };
     for (key, value) in map.iter_mut() {
-        entry(value, kind, &place.then(Step::Key(key)), errors);
+        entry(value, kind, &place.key(key), errors);
     }
 }
 
@@ -129,40 +94,28 @@ fn entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<Fiel
 
 fn check(value: &Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     let Err(wrong) = scalar::check(value, kind) else { return };
-    let error = match wrong {
-        scalar::Wrong::Type(expected) => mismatch(value, expected, place),
-        scalar::Wrong::Value(detail) => {
-            let error = FieldError::new(&place.path(), Cause::Type, detail);
-            match value {
-                Value::String(text) => error.showing(text),
-                other => error.showing(json::shown(other)),
-            }
-        }
-    };
-    errors.push(error);
+    match wrong {
+        scalar::Wrong::Type(expected) => errors.push(mismatch(value, expected, place)),
+        scalar::Wrong::Value(detail) => errors.report(Cause::Type, place, Some(&shown(value)), &detail),
+    }
 }
 
 /// The error for a value of another type. The value is not shown: it may be a secret, or large.
 fn mismatch(value: &Value, expected: &str, place: &Place<'_>) -> FieldError {
-    let mut detail = String::new();
-    // Writing to a String cannot fail.
-    let _ = write!(detail, "must be {expected}, found {}", json::type_name(value));
-    match value {
-        Value::Number(_) | Value::Bool(_) if expected == scalar::TEXT => detail.push_str("; put it in quotes"),
-        Value::String(text) if scalar::is_quoted(text, expected) => detail.push_str("; write it without quotes"),
-        _ => {}
-    }
-    FieldError::new(&place.path(), Cause::Type, detail)
+    let advice = match value {
+        Value::Number(_) | Value::Bool(_) if expected == scalar::TEXT => "; put it in quotes",
+        Value::String(text) if scalar::is_quoted(text, expected) => "; write it without quotes",
+        _ => "",
+    };
+    let detail = ["must be ", expected, ", found ", json::type_name(value), advice].concat();
+    FieldError { path: place.path(), cause: Cause::Type, value: None, detail }
 }
 
 /// Refuses what the tables do not bound: later walks over it recurse. `depth` is that of the object around it.
 fn nesting(value: &Value, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     let left = MAX_DEPTH.saturating_sub(depth);
     if json::depth(value, left + 1) > left {
-        errors.push(FieldError::new(
-            &place.path(),
-            Cause::Invalid,
-            format!("is nested too deeply; an object may be at most {MAX_DEPTH} levels deep"),
-        ));
+        let detail = format!("is nested too deeply; an object may be at most {MAX_DEPTH} levels deep");
+        errors.report(Cause::Invalid, place, None, &detail);
     }
 }

@@ -86,7 +86,8 @@ pub struct Field {
 /// The fields of one type, in the order in which its JSON has them.
 #[derive(Debug)]
 pub struct Schema {
-    /// The name of the type, for messages.
+    /// The name of the type, for people; the module has no use for it.
+    #[cfg(not(target_family = "wasm"))]
     pub name: &'static str,
     /// The fields.
     pub fields: &'static [Field],
@@ -95,7 +96,13 @@ pub struct Schema {
 impl Schema {
     /// A table.
     const fn new(name: &'static str, fields: &'static [Field]) -> Self {
-        Self { name, fields }
+        #[cfg(target_family = "wasm")]
+        let _ = name;
+        Self {
+            #[cfg(not(target_family = "wasm"))]
+            name,
+            fields,
+        }
     }
 
     /// The field with this key. Keys are case-sensitive, as they are to the reference's decoder.

@@ -1,12 +1,10 @@
 //! Scalars: which JSON values a Go type takes, and how it writes them again.
 
-use std::fmt::Write as _;
-
 use serde_json::{Number, Value};
 
 use super::{Kind, time};
-use crate::go_json;
 use crate::quantity::Quantity;
+use crate::{float, go_json};
 
 /// What an `int32` or `int64` is called in errors.
 pub(super) const INTEGER: &str = "an integer";
@@ -85,12 +83,11 @@ pub(super) fn write(out: &mut String, value: &Value, kind: Kind, as_float: bool)
 }
 
 fn write_integer(out: &mut String, number: &Number, as_float: bool) {
-    // Writing to a String cannot fail.
-    let _ = match number.as_i64() {
+    match number.as_i64() {
         // Up to 2^53 the two are the same; beyond, Go's shortest digits are those of Rust.
         #[expect(clippy::cast_precision_loss, reason = "the loss is what the reference stores")]
-        Some(value) if as_float => write!(out, "{}", value as f64),
-        Some(value) => write!(out, "{value}"),
-        None => write!(out, "{number}"),
-    };
+        Some(value) if as_float => out.push_str(&float::shown(value as f64)),
+        Some(value) => out.push_str(&value.to_string()),
+        None => out.push_str(number.as_str()),
+    }
 }

@@ -112,7 +112,7 @@ fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) 
 }
 
 /// The labels of a Namespace; `None` where it does not exist.
-fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
+pub(crate) fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
     match lookup.get(&object) {
         Answer::NotFound => Ok(None),

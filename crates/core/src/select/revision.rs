@@ -6,6 +6,7 @@ use super::draw::draw;
 use super::{Query, Sources};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldPath;
+use crate::float;
 use crate::hash;
 use crate::inject::clash;
 use crate::inject::container::{List, names_in_pod};
@@ -78,7 +79,7 @@ fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<Sid
 }
 
 /// `<number>%` as a fraction. The number is what Go reads as a float in decimal, digit separators (`1_000`) included.
-fn percentage(text: &str) -> Option<f64> {
+pub(crate) fn percentage(text: &str) -> Option<f64> {
     let number = text.strip_suffix('%')?;
     let is_digit = |part: &str, at_end: bool| {
         let mut bytes = part.bytes();
@@ -88,13 +89,22 @@ fn percentage(text: &str) -> Option<f64> {
     if !parts.iter().zip(parts.iter().skip(1)).all(|(one, next)| is_digit(one, true) && is_digit(next, false)) {
         return None;
     }
-    let number: f64 = parts.concat().parse().ok()?;
-    Some(number / 100.0)
+    let number = parts.concat();
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(number) => (-1.0, number),
+        None => (1.0, number.strip_prefix('+').unwrap_or(&number)),
+    };
+    let value = match number.to_ascii_lowercase().as_str() {
+        "inf" | "infinity" => f64::INFINITY,
+        "nan" => f64::NAN,
+        _ => float::parse(number)?,
+    };
+    Some(sign * value / 100.0)
 }
 
 /// The candidate that the Pod says it was injected with, where its containers are there: the API server gives every
 /// call of a webhook a new uid, and a second draw must not change a Pod that was admitted a moment ago.
-fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Option<&'a SidecarSet> {
+pub(crate) fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Option<&'a SidecarSet> {
     let records = Records::read(pod.annotations(), names::HASH).ok()?;
     candidates.into_iter().find(|set| {
         let revision = json::text(set.as_value(), &["status", "latestRevision"]);

@@ -3,6 +3,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::field::Place;
+use crate::node::Node;
 
 fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
     json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
@@ -96,7 +98,8 @@ fn requirements_read_as_kubectl_writes_them() {
 #[case::empty(json!({}), &["s"])]
 #[case::empty_lists(json!({"matchLabels": {}, "matchExpressions": []}), &["s"])]
 fn v5_selectors_are_checked(#[case] selector: Value, #[case] paths: &[&str]) {
-    let errors = validate_not_empty(&selector, &FieldPath::new("s"));
+    let mut errors = Vec::new();
+    check_not_empty(&Node { value: &selector, place: Place::new("s") }, &mut errors);
     assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), paths);
 }
 

@@ -5,6 +5,7 @@
 //! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
 
 mod read;
+pub mod service_accounts;
 pub mod shoots;
 mod validate;
 mod whitelist;
@@ -13,6 +14,8 @@ mod whitelist;
 mod tests;
 
 use serde_json::Value;
+
+pub(crate) use read::wrong_type;
 
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::read::wrong_type;
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, FieldError, Place, Report};
+use crate::node::Node;
 
 /// Where the kinds that are known hold a `kubeAPIServer`: Shoot, Garden, `ManagedSeedSet`.
 const PREFIXES: [&str; 3] = [
@@ -12,6 +13,7 @@ const PREFIXES: [&str; 3] = [
     "spec.shootTemplate.spec.kubernetes.kubeAPIServer",
 ];
 const CONFIG: &str = ".serviceAccountConfig";
+const NO_PATH: &str = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
 const KEYS: &str = "known here: enabled, managedIssuer, migration, pathPrefixes";
 
 /// `shoots`. [`Default`] is what `{}` decodes to.
@@ -56,57 +58,56 @@ impl Default for ShootSettings {
     }
 }
 
-pub(super) fn decode(settings: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> ShootSettings {
+pub(super) fn decode(settings: &Node<'_, '_>, errors: &mut Vec<FieldError>) -> ShootSettings {
     let mut decoded = ShootSettings::default();
-    let object = match settings {
+    let object = match settings.value {
         Value::Null => return decoded,
         Value::Object(object) => object,
         other => {
-            errors.push(wrong_type(path, other, "an object"));
+            errors.push(wrong_type(&settings.place, other, "an object"));
             return decoded;
         }
     };
     for (key, value) in object {
-        let path = path.child(key);
+        let setting = Node { value, place: settings.at(key) };
         match (key.as_str(), value) {
             ("enabled" | "managedIssuer" | "migration" | "pathPrefixes", Value::Null) => {}
             ("enabled", Value::Bool(enabled)) => decoded.enabled = *enabled,
-            ("enabled", other) => errors.push(wrong_type(&path, other, "true or false")),
-            ("migration", value) => {
-                if is_first(value, &["Deny", "Warn"], &path, errors) {
+            ("enabled", other) => errors.push(wrong_type(&setting.place, other, "true or false")),
+            ("migration", _) => {
+                if is_first(&setting, &["Deny", "Warn"], errors) {
                     decoded.migration = Migration::Deny;
                 }
             }
-            ("managedIssuer", value) => {
-                if is_first(value, &["Unsupported", "Supported"], &path, errors) {
+            ("managedIssuer", _) => {
+                if is_first(&setting, &["Unsupported", "Supported"], errors) {
                     decoded.managed_issuer = ManagedIssuer::Unsupported;
                 }
             }
-            ("pathPrefixes", Value::Array(list)) => prefixes(list, &path, &mut decoded.paths, errors),
-            ("pathPrefixes", other) => errors.push(wrong_type(&path, other, "a list")),
-            _ => errors.push(FieldError::new(&path, Cause::Unknown, KEYS)),
+            ("pathPrefixes", Value::Array(list)) => prefixes(list, &setting.place, &mut decoded.paths, errors),
+            ("pathPrefixes", other) => errors.push(wrong_type(&setting.place, other, "a list")),
+            _ => errors.report(Cause::Unknown, &setting.place, None, KEYS),
         }
     }
     decoded
 }
 
 /// The paths of the configs; a prefix may name the config itself. An empty list leaves the default ones.
-fn prefixes(list: &[Value], path: &FieldPath, paths: &mut Vec<String>, errors: &mut Vec<FieldError>) {
+fn prefixes(list: &[Value], place: &Place<'_>, paths: &mut Vec<String>, errors: &mut Vec<FieldError>) {
     if !list.is_empty() {
         paths.clear();
     }
     for (index, prefix) in list.iter().enumerate() {
-        let at = path.index(index);
+        let at = place.index(index);
         let Some(prefix) = prefix.as_str() else {
             errors.push(wrong_type(&at, prefix, "a dotted path"));
             continue;
         };
         let whole = if prefix.ends_with(CONFIG) { prefix.to_owned() } else { [prefix, CONFIG].concat() };
         if prefix.split('.').any(str::is_empty) || !prefix.as_bytes().first().is_some_and(u8::is_ascii_lowercase) {
-            let detail = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
-            errors.push(FieldError::invalid(&at, prefix, detail));
+            errors.invalid(&at, prefix, NO_PATH);
         } else if paths.contains(&whole) {
-            errors.push(FieldError::duplicate(&at, prefix));
+            errors.duplicate(&at, prefix);
         } else {
             paths.push(whole);
         }
@@ -114,14 +115,14 @@ fn prefixes(list: &[Value], path: &FieldPath, paths: &mut Vec<String>, errors: &
 }
 
 /// Whether the first of two values is written; an error where neither is.
-fn is_first(value: &Value, values: &[&str; 2], path: &FieldPath, errors: &mut Vec<FieldError>) -> bool {
-    let Some(text) = value.as_str() else {
-        errors.push(wrong_type(path, value, "a string"));
+fn is_first(setting: &Node<'_, '_>, values: &[&str; 2], errors: &mut Vec<FieldError>) -> bool {
+    let Some(text) = setting.value.as_str() else {
+        errors.push(wrong_type(&setting.place, setting.value, "a string"));
         return false;
     };
     let [first, second] = values;
     if text != *first && text != *second {
-        errors.push(FieldError::not_supported(path, text, values));
+        errors.not_supported(&setting.place, text, values);
     }
     text == *first
 }

@@ -1,8 +1,9 @@
 //! Validation: what `validate_settings` says beyond decoding.
 
 use super::{Settings, naming, whitelist};
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, FieldPath, Place};
 use crate::json;
+use crate::node::Node;
 use crate::ordered::{Map, Set};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
@@ -10,35 +11,38 @@ use crate::validation::{canary, conflicts, validate_manifest};
 
 pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
     let path = FieldPath::new("sidecarSets");
-    let sets: Vec<SidecarSet> = settings.sidecar_sets.iter().map(prepared).collect();
-    let own: Vec<Vec<FieldError>> = sets
-        .iter()
-        .map(|set| {
-            let mut errors = validate_manifest(set);
-            errors.extend(canary::validate_base(set, &sets));
-            errors
-        })
-        .collect();
+    let mut sets = Vec::with_capacity(settings.sidecar_sets.len());
+    for set in &settings.sidecar_sets {
+        sets.push(prepared(set));
+    }
     let mut errors = Vec::new();
     let mut sharing: Map<String, Vec<usize>> = Map::new();
-    for (index, (set, own)) in sets.iter().zip(own).enumerate() {
+    for (index, set) in sets.iter().enumerate() {
+        let mut wrong = validate_manifest(set);
+        canary::check_base(set, &sets, &mut wrong);
         // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
         // reported once, at the later of the two.
-        let names = names_of(set);
-        let wrong = if own.is_empty() {
-            let earlier: Set<usize> = names.iter().filter_map(|name| sharing.get(name)).flatten().copied().collect();
-            conflicts::validate(set, earlier.iter().filter_map(|index| sets.get(*index)))
-        } else {
-            own
-        };
-        for name in names {
-            sharing.or_default(name).push(index);
+        let is_fine = wrong.is_empty();
+        let mut earlier = Set::new();
+        for name in names_of(set) {
+            let sharers = sharing.or_default(name);
+            for sharer in sharers.iter() {
+                earlier.insert(*sharer);
+            }
+            sharers.push(index);
+        }
+        if is_fine {
+            for other in earlier.iter().filter_map(|index| sets.get(*index)) {
+                conflicts::check(set, other, &mut wrong);
+            }
         }
         let at = path.index(index);
-        errors.extend(wrong.into_iter().map(|error| naming(error, &at, "SidecarSet", set.name())));
+        for error in wrong {
+            errors.push(naming(error, &at, "SidecarSet", set.name()));
+        }
     }
     if let Some(rules) = &settings.patch_pod_metadata_whitelist {
-        errors.extend(whitelist::validate(rules, &FieldPath::new("patchPodMetadataWhitelist")));
+        whitelist::validate(&Node { value: rules, place: Place::new("patchPodMetadataWhitelist") }, &mut errors);
     }
     errors
 }
@@ -46,12 +50,16 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
 /// Everything over which two `SidecarSet`s can be in conflict. Only sets that share one of these are compared: of a
 /// thousand sets there are half a million pairs.
 fn names_of(set: &SidecarSet) -> Set<String> {
-    let lists = [("c", set.containers()), ("i", set.init_containers()), ("v", set.volumes())];
-    let named = lists
-        .iter()
-        .flat_map(|(list, items)| items.iter().map(move |item| format!("{list} {}", json::text(item, &["name"]))));
-    let patches = set.spec(&["patchPodMetadata"]).map_or(&[][..], |patches| json::items(patches, &[]));
-    let annotations =
-        patches.iter().flat_map(|patch| json::string_map(patch, &["annotations"])).map(|(key, _)| format!("a {key}"));
-    named.chain(annotations).collect()
+    let mut names = Set::new();
+    for (list, items) in [("c ", set.containers()), ("i ", set.init_containers()), ("v ", set.volumes())] {
+        for item in items {
+            names.insert([list, json::text(item, &["name"])].concat());
+        }
+    }
+    for patch in json::items(set.as_value(), &["spec", "patchPodMetadata"]) {
+        for (key, _) in json::string_map(patch, &["annotations"]) {
+            names.insert(["a ", key].concat());
+        }
+    }
+    names
 }

@@ -6,73 +6,64 @@
 use serde_json::Value;
 
 use super::read::wrong_type;
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, FieldError, Report};
+use crate::node::Node;
 use crate::pattern::Pattern;
-use crate::{json, selector};
+use crate::selector;
 
 const RULES: &str = "rules";
 const SELECTOR: &str = "selector";
 const EXPRESSIONS: &str = "allowedAnnotationKeyExprs";
 
 /// Checks the shape: known keys, types.
-pub(super) fn decode(whitelist: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    keys(whitelist, &[RULES], path, errors);
-    for (rule, at) in list(whitelist, RULES, path, errors) {
-        keys(rule, &[SELECTOR, EXPRESSIONS], &at, errors);
-        match json::at(rule, &[SELECTOR]) {
-            None | Some(Value::Null | Value::Object(_)) => {}
-            Some(other) => errors.push(wrong_type(&at.child(SELECTOR), other, "a label selector")),
+pub(super) fn decode(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    check_keys(whitelist, &[RULES], errors);
+    check_list(whitelist, RULES, errors);
+    for rule in whitelist.items(RULES) {
+        check_keys(&rule, &[SELECTOR, EXPRESSIONS], errors);
+        let labels = rule.part(SELECTOR);
+        if !matches!(labels.value, Value::Null | Value::Object(_)) {
+            errors.push(wrong_type(&labels.place, labels.value, "a label selector"));
         }
-        for (expression, at) in list(rule, EXPRESSIONS, &at, errors) {
-            if !expression.is_string() {
-                errors.push(wrong_type(&at, expression, "a regular expression"));
+        check_list(&rule, EXPRESSIONS, errors);
+        for expression in rule.items(EXPRESSIONS) {
+            if !expression.value.is_string() {
+                errors.push(wrong_type(&expression.place, expression.value, "a regular expression"));
             }
         }
     }
 }
 
 /// Checks what the shape does not tell: selectors and expressions.
-pub(super) fn validate(whitelist: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for (index, rule) in json::items(whitelist, &[RULES]).iter().enumerate() {
-        let at = path.child(RULES).index(index);
-        if let Some(labels) = json::at(rule, &[SELECTOR]).filter(|labels| !labels.is_null()) {
-            errors.extend(selector::validate(labels, &at.child(SELECTOR)));
+pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    for rule in whitelist.items(RULES) {
+        if let Some(labels) = rule.get(SELECTOR) {
+            selector::check(&labels, errors);
         }
-        for (index, expression) in json::items(rule, &[EXPRESSIONS]).iter().enumerate() {
-            let text = expression.as_str().unwrap_or_default();
+        for expression in rule.items(EXPRESSIONS) {
+            let text = expression.own_text();
             if let Err(wrong) = Pattern::new(text) {
-                errors.push(FieldError::invalid(&at.child(EXPRESSIONS).index(index), text, wrong));
+                errors.invalid(&expression.place, text, &wrong.to_string());
             }
         }
     }
-    errors
 }
 
-fn keys(value: &Value, known: &[&str], path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(object) = value.as_object() else {
-        errors.push(wrong_type(path, value, "an object"));
+fn check_keys(node: &Node<'_, '_>, known: &[&str], errors: &mut Vec<FieldError>) {
+    let Some(object) = node.value.as_object() else {
+        errors.push(wrong_type(&node.place, node.value, "an object"));
         return;
     };
-    for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
-        let detail = format!("known here: {}", known.join(", "));
-        errors.push(FieldError::new(&path.child(key), Cause::Unknown, detail));
+    for key in object.keys() {
+        if !known.contains(&key.as_str()) {
+            errors.report(Cause::Unknown, &node.at(key), None, &["known here: ", &known.join(", ")].concat());
+        }
     }
 }
 
-fn list<'a>(
-    value: &'a Value,
-    key: &str,
-    path: &FieldPath,
-    errors: &mut Vec<FieldError>,
-) -> Vec<(&'a Value, FieldPath)> {
-    let path = path.child(key);
-    match json::at(value, &[key]) {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(items)) => items.iter().enumerate().map(|(index, item)| (item, path.index(index))).collect(),
-        Some(other) => {
-            errors.push(wrong_type(&path, other, "a list"));
-            Vec::new()
-        }
+fn check_list(node: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
+    let list = node.part(key);
+    if !matches!(list.value, Value::Null | Value::Array(_)) {
+        errors.push(wrong_type(&list.place, list.value, "a list"));
     }
 }

@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::Judgement;
-use crate::field::FieldPath;
+use crate::field::Place;
 use crate::json;
+use crate::node::Node;
+use crate::settings::wrong_type;
 
 /// A `serviceAccountConfig`. A field that is null is absent. [`Default`] is none at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,38 +46,37 @@ impl<'a> Config<'a> {
 }
 
 /// The config at a dotted path; every field of another type is an error below `root`.
-pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath, judgement: &mut Judgement) -> Config<'a> {
-    let Some((config, at)) = descend(object, path, root, judgement) else { return Config::default() };
-    let mut read = Config { present: true, ..Config::default() };
-    let field = |key| config.get(key).unwrap_or(&Value::Null);
-    read.issuer = text(field("issuer"), &at.child("issuer"), judgement);
-    read.max = text(field("maxTokenExpiration"), &at.child("maxTokenExpiration"), judgement);
-    match field("extendTokenExpiration") {
+pub(super) fn read<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgement: &mut Judgement) -> Config<'a> {
+    let mut read = Config::default();
+    let Some(config) = descend(object, path, root, judgement) else { return read };
+    let config = Node { value: config, place: root.child(path) };
+    read.present = true;
+    read.issuer = text(&config.part("issuer"), judgement);
+    read.max = text(&config.part("maxTokenExpiration"), judgement);
+    let extend = config.part("extendTokenExpiration");
+    match extend.value {
         Value::Null => {}
         Value::Bool(extend) => read.extend = Some(*extend),
-        other => judgement.undecodable(&at.child("extendTokenExpiration"), other, "true or false"),
+        other => judgement.undecodable.push(wrong_type(&extend.place, other, "true or false")),
     }
-    match field("acceptedIssuers") {
+    let accepted = config.part("acceptedIssuers");
+    match accepted.value {
         Value::Null => {}
         Value::Array(issuers) => {
-            let at = at.child("acceptedIssuers");
             for (index, issuer) in issuers.iter().enumerate() {
                 // Go reads null in a list of texts as an empty one.
-                read.accepted.push(text(issuer, &at.index(index), judgement).unwrap_or_default());
+                let issuer = Node { value: issuer, place: accepted.place.index(index) };
+                read.accepted.push(text(&issuer, judgement).unwrap_or_default());
             }
         }
-        other => judgement.undecodable(&at.child("acceptedIssuers"), other, "a list"),
+        other => judgement.undecodable.push(wrong_type(&accepted.place, other, "a list")),
     }
     read
 }
 
-/// The object's annotations.
-pub(super) fn annotations<'a>(
-    object: &'a Value,
-    root: &FieldPath,
-    judgement: &mut Judgement,
-) -> Option<&'a json::Object> {
-    descend(object, "metadata.annotations", root, judgement).map(|(annotations, _)| annotations)
+/// The object's annotations; null where there are none.
+pub(super) fn annotations<'a>(object: &'a Value, root: &Place<'_>, judgement: &mut Judgement) -> &'a Value {
+    descend(object, "metadata.annotations", root, judgement).unwrap_or(&Value::Null)
 }
 
 /// The uid that the API server gave the object.
@@ -84,43 +85,31 @@ pub(super) fn uid<'a>(new: &'a Value, stored: &'a Value) -> &'a str {
     if uid.is_empty() { json::text(stored, &["metadata", "uid"]) } else { uid }
 }
 
-/// An annotation; absent and empty are the same.
-pub(super) fn annotation<'a>(annotations: Option<&'a json::Object>, key: &str) -> &'a str {
-    annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The object at a dotted path and its own path. Nothing where a step of it is absent; an error where one is no object.
-fn descend<'a>(
-    object: &'a Value,
-    path: &str,
-    root: &FieldPath,
-    judgement: &mut Judgement,
-) -> Option<(&'a json::Object, FieldPath)> {
+/// The object at a dotted path. Nothing where a step of it is absent; an error where one is no object.
+fn descend<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgement: &mut Judgement) -> Option<&'a Value> {
     let mut found = object;
-    let mut at = root.clone();
+    let mut walked = 0;
     let mut steps = path.split('.');
-    loop {
-        match (found, steps.next()) {
-            (Value::Null, _) => return None,
-            (Value::Object(object), None) => return Some((object, at)),
-            (Value::Object(object), Some(step)) => {
-                found = object.get(step)?;
-                at = at.child(step);
-            }
-            (other, _) => {
-                judgement.undecodable(&at, other, "an object");
-                return None;
-            }
-        }
+    while let Some(fields) = found.as_object() {
+        let Some(step) = steps.next() else { return Some(found) };
+        found = fields.get(step)?;
+        // The step and the dot behind it.
+        walked += step.len() + 1;
     }
+    if !found.is_null() {
+        let walked = path.get(..walked.saturating_sub(1)).unwrap_or_default();
+        let place = if walked.is_empty() { *root } else { root.child(walked) };
+        judgement.undecodable.push(wrong_type(&place, found, "an object"));
+    }
+    None
 }
 
-fn text<'a>(value: &'a Value, at: &FieldPath, judgement: &mut Judgement) -> Option<&'a str> {
-    match value {
+fn text<'a>(field: &Node<'a, '_>, judgement: &mut Judgement) -> Option<&'a str> {
+    match field.value {
         Value::Null => None,
         Value::String(text) => Some(text),
         other => {
-            judgement.undecodable(at, other, "a string");
+            judgement.undecodable.push(wrong_type(&field.place, other, "a string"));
             None
         }
     }

@@ -3,7 +3,7 @@
 use super::config::Signer;
 use super::url::Url;
 use super::{Change, Judgement, SHOWN, shown};
-use crate::field::{Cause, FieldPath};
+use crate::field::{Place, Report};
 use crate::ordered::Set;
 
 /// How much of an issuer stands in the text of an error.
@@ -18,18 +18,19 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     // D10. Absent and empty lists are the same.
     let accepted_kept = change.updating && new.present && old.present && new.accepted == old.accepted;
     let issuers_kept = accepted_kept && change.signer == change.old_signer && new.issuer == old.issuer;
+    let list = change.at.child("acceptedIssuers");
     let mut seen = Set::new();
     for (index, issuer) in new.accepted.iter().copied().enumerate() {
-        let at = change.at.child("acceptedIssuers").index(index);
+        let at = list.index(index);
         let is_issuer = new.issuer == Some(issuer);
         if !accepted_kept {
             judge_url(issuer, &at, judgement);
             if is_issuer {
                 let text = ["acceptedIssuers cannot contains the issuer field value: ", &shown(issuer, MESSAGE_SHOWN)]
                     .concat();
-                judgement.invalid(&at, Cause::Invalid, issuer, &text);
+                judgement.invalid.invalid(&at, issuer, &text);
             } else if !seen.insert(issuer) {
-                judgement.invalid(&at, Cause::Duplicate, issuer, "");
+                judgement.invalid.duplicate(&at, issuer);
             }
         }
         // D14: what D10 lets through, and what Gardener does not know when it validates.
@@ -37,14 +38,14 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
             if issuers_kept {
                 judgement.warn(&["acceptedIssuers: \"", &shown(issuer, SHOWN), "\" ", TWICE]);
             } else {
-                judgement.invalid(&at, Cause::Invalid, issuer, TWICE);
+                judgement.invalid.invalid(&at, issuer, TWICE);
             }
         }
     }
 }
 
 /// D4 to D6, in Gardener's order. The checks do not exclude each other; a text that is no URL gets the first only.
-fn judge_url(text: &str, at: &FieldPath, judgement: &mut Judgement) {
+fn judge_url(text: &str, at: &Place<'_>, judgement: &mut Judgement) {
     let unparsable = Url { https: true, host: false, user: false, query: false, fragment: false, path: &[] };
     let url = Url::parse(text).unwrap_or(unparsable);
     let checks = [
@@ -56,7 +57,7 @@ fn judge_url(text: &str, at: &FieldPath, judgement: &mut Judgement) {
     ];
     for (holds, detail) in &checks {
         if !holds {
-            judgement.invalid(at, Cause::Invalid, text, detail);
+            judgement.invalid.invalid(at, text, detail);
         }
     }
 }

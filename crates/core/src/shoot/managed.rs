@@ -1,9 +1,10 @@
 //! The managed issuer, which an annotation of the Shoot turns on (D16 to D21, W6).
 
-use super::config::annotation;
+use serde_json::Value;
+
 use super::{Judgement, SHOWN, shown};
-use crate::field::FieldPath;
-use crate::json::Object;
+use crate::field::{Place, Report};
+use crate::json;
 use crate::settings::shoots::ManagedIssuer;
 
 const ANNOTATION: &str = "authentication.gardener.cloud/issuer";
@@ -33,12 +34,12 @@ pub(super) struct State {
 }
 
 /// Whether the annotation has the one value that counts.
-pub(super) fn is_on(annotations: Option<&Object>) -> bool {
-    annotation(annotations, ANNOTATION) == MANAGED
+pub(super) fn is_on(annotations: &Value) -> bool {
+    json::text(annotations, &[ANNOTATION]) == MANAGED
 }
 
 /// The first rule that is broken says so, as in Gardener; then what there is to know.
-pub(super) fn judge(state: &State, annotations: Option<&Object>, support: ManagedIssuer, judgement: &mut Judgement) {
+pub(super) fn judge(state: &State, annotations: &Value, support: ManagedIssuer, judgement: &mut Judgement) {
     let State { managed, was_managed, .. } = *state;
     let unsupported = support == ManagedIssuer::Unsupported;
     let broken = if unsupported && managed {
@@ -53,9 +54,9 @@ pub(super) fn judge(state: &State, annotations: Option<&Object>, support: Manage
         ""
     };
     if !broken.is_empty() {
-        judgement.forbidden(&FieldPath::new("metadata.annotations").key(ANNOTATION), broken);
+        judgement.forbidden.forbidden(&Place::new("metadata.annotations").key(ANNOTATION), broken);
     }
-    let value = annotation(annotations, ANNOTATION);
+    let value = json::text(annotations, &[ANNOTATION]);
     if !managed && !value.is_empty() {
         judgement.warn(&[
             "annotation ",
@@ -67,7 +68,7 @@ pub(super) fn judge(state: &State, annotations: Option<&Object>, support: Manage
     }
     if managed && !was_managed {
         judgement.warn(&[IRREVERSIBLE]);
-        if state.updating && annotation(annotations, OPERATION) != "reconcile" {
+        if state.updating && json::text(annotations, &[OPERATION]) != "reconcile" {
             judgement.warn(&[NO_RECONCILE]);
         }
     }

@@ -3,9 +3,12 @@
 //! A token says who issued it, and kube-apiserver accepts the issuer and the accepted ones only. From the default
 //! issuer on nothing is needed (W2): Gardener goes on accepting it.
 
-use super::config::{Signer, annotation};
+use serde_json::Value;
+
+use super::config::Signer;
 use super::{Change, Judgement, SHOWN, shown};
-use crate::json::Object;
+use crate::field::Report;
+use crate::json;
 use crate::settings::shoots::Migration;
 
 /// On a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
@@ -17,12 +20,7 @@ const CHECKLIST: &str = " is removed and its tokens stop working. First: short-l
 /// W7, once for an object.
 pub(super) const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
 
-pub(super) fn judge(
-    change: &Change<'_>,
-    annotations: Option<&Object>,
-    migration: Migration,
-    judgement: &mut Judgement,
-) {
+pub(super) fn judge(change: &Change<'_>, annotations: &Value, migration: Migration, judgement: &mut Judgement) {
     let accepts = |issuer: &str| change.signer == Signer::Custom(issuer) || change.new.accepted.contains(&issuer);
     let at = change.at.child("acceptedIssuers");
     let signer_changes = change.signer != change.old_signer;
@@ -32,16 +30,16 @@ pub(super) fn judge(
     {
         let text = ["\"", &shown(issuer, SHOWN), "\"", LOSES_TOKENS].concat();
         match migration {
-            Migration::Deny => judgement.forbidden(&at, &text),
+            Migration::Deny => judgement.forbidden.forbidden(&at, &text),
             Migration::Warn => judgement.warn(&[&text]),
         }
     }
     for issuer in change.old.accepted.iter().copied().filter(|issuer| !accepts(issuer)) {
         let quoted = ["\"", &shown(issuer, SHOWN), "\""].concat();
         if signer_changes {
-            judgement.forbidden(&at, &[&quoted, BOTH_AT_ONCE].concat());
+            judgement.forbidden.forbidden(&at, &[&quoted, BOTH_AT_ONCE].concat());
         }
-        if !is_acknowledged(issuer, annotation(annotations, ACKNOWLEDGED)) {
+        if !is_acknowledged(issuer, json::text(annotations, &[ACKNOWLEDGED])) {
             judgement.warn(&[&quoted, CHECKLIST, "annotation ", ACKNOWLEDGED]);
         }
     }

@@ -16,44 +16,27 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::field::{Cause, FieldError, FieldPath};
-use crate::json;
-use crate::outcome::Code;
+use crate::field::{FieldError, Place};
 use crate::settings::shoots::ShootSettings;
-use crate::validation::Finding;
 use config::{Config, Signer};
 
 /// How much of a value a warning shows, in characters: it has room for 256 in all.
 const SHOWN: usize = 50;
 
-/// What there is to say about an object.
+/// What there is to say about an object; each list in the order of the paths of the settings, then of the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Everything that is wrong: by path of the settings, in the order of the rules; the managed issuer last.
-    pub findings: Vec<Finding>,
-    /// Everything that is allowed but has consequences; one short line each.
+    /// Fields of another type than they should have: 400.
+    pub undecodable: Vec<FieldError>,
+    /// Values that break a rule: 422.
+    pub invalid: Vec<FieldError>,
+    /// Sound values that may not be written over those before: 403.
+    pub forbidden: Vec<FieldError>,
+    /// What is allowed but has consequences; one short line each.
     pub warnings: Vec<String>,
 }
 
 impl Judgement {
-    /// The value of a field breaks a rule.
-    fn invalid(&mut self, at: &FieldPath, cause: Cause, value: &str, detail: &str) {
-        self.findings.push(FieldError::new(at, cause, detail).showing(value).into());
-    }
-
-    /// A field is sound, but what is done with it may not be done.
-    fn forbidden(&mut self, at: &FieldPath, detail: &str) {
-        let error = FieldError::new(at, Cause::Forbidden, detail);
-        self.findings.push(Finding { error, code: Code::Forbidden });
-    }
-
-    /// A field has another type than it should.
-    fn undecodable(&mut self, at: &FieldPath, found: &Value, wanted: &str) {
-        let detail = ["must be ", wanted, ", found ", json::type_name(found)].concat();
-        let error = FieldError::new(at, Cause::Type, detail);
-        self.findings.push(Finding { error, code: Code::Undecodable });
-    }
-
     /// Joins the pieces of a warning.
     fn warn(&mut self, pieces: &[&str]) {
         self.warnings.push(pieces.concat());
@@ -63,7 +46,7 @@ impl Judgement {
 /// A `serviceAccountConfig` as it is written now and as it was before.
 struct Change<'a> {
     /// The path of the `serviceAccountConfig`.
-    at: FieldPath,
+    at: Place<'a>,
     /// There was an object before.
     updating: bool,
     new: Config<'a>,
@@ -84,8 +67,8 @@ struct Change<'a> {
 /// able to update a Shoot from before the policy.
 pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootSettings) -> Judgement {
     let mut judgement = Judgement::default();
-    let root = FieldPath::default();
-    let old_root = FieldPath::new("oldObject");
+    let root = Place::new("");
+    let old_root = Place::new("oldObject");
     let stored = old.unwrap_or(&Value::Null);
     let annotations = config::annotations(new, &root, &mut judgement);
     let managed = is_shoot && managed::is_on(annotations);
@@ -95,7 +78,7 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
         let new_config = config::read(new, path, &root, &mut judgement);
         let old_config = config::read(stored, path, &old_root, &mut judgement);
         changes.push(Change {
-            at: FieldPath::new(path.as_str()),
+            at: Place::new(path),
             updating: old.is_some(),
             signer: new_config.signer(managed),
             old_signer: old_config.signer(was_managed),
@@ -104,7 +87,7 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
             uid: config::uid(new, stored),
         });
     }
-    if !judgement.findings.is_empty() {
+    if !judgement.undecodable.is_empty() {
         return judgement;
     }
     let mut issuer_is_set = false;

@@ -68,12 +68,17 @@ fn unsupported() -> ShootSettings {
 
 /// What is wrong, each as `<code> <field below the config, or all of it>: <rest>`.
 fn errors(judgement: &Judgement) -> Vec<String> {
-    let below = |finding: &Finding| {
-        let text = finding.error.to_string();
-        let short = text.strip_prefix("spec.kubernetes.kubeAPIServer.serviceAccountConfig.");
-        [&finding.code.as_u16().to_string(), " ", short.unwrap_or(&text)].concat()
+    let lists = [("400 ", &judgement.undecodable), ("422 ", &judgement.invalid), ("403 ", &judgement.forbidden)];
+    let below = |error: &FieldError| {
+        let text = error.to_string();
+        text.strip_prefix("spec.kubernetes.kubeAPIServer.serviceAccountConfig.").unwrap_or(&text).to_owned()
     };
-    judgement.findings.iter().map(below).collect()
+    lists.iter().flat_map(|(code, errors)| errors.iter().map(move |error| [code, &*below(error)].concat())).collect()
+}
+
+/// The paths of values that break rules.
+fn paths(judgement: &Judgement) -> Vec<&str> {
+    judgement.invalid.iter().map(|error| error.path.as_str()).collect()
 }
 
 fn nothing() -> Vec<String> {
@@ -169,9 +174,8 @@ fn the_other_kinds_hold_the_same_config_elsewhere(#[case] prefix: &str, #[case] 
         object = json!({ key: object });
     }
     let judgement = judge(&object, None, false, &ShootSettings::default());
-    let paths: Vec<&str> = judgement.findings.iter().map(|finding| finding.error.path.as_str()).collect();
     let config = [prefix, ".serviceAccountConfig"].concat();
-    assert_eq!(paths, [[&config, ".maxTokenExpiration"].concat(), [&config, ".issuer"].concat()]);
+    assert_eq!(paths(&judgement), [[&config, ".maxTokenExpiration"].concat(), [&config, ".issuer"].concat()]);
 }
 
 #[test]
@@ -188,8 +192,7 @@ fn other_prefixes_replace_the_known_ones() {
     let mut object = shoot(json!({"issuer": "foo"}));
     assert_eq!(judge(&object, None, true, &settings), Judgement::default());
     object["a"] = json!({"b": {"serviceAccountConfig": {"issuer": ""}}});
-    let paths: Vec<_> = judge(&object, None, true, &settings).findings.into_iter().map(|f| f.error.path).collect();
-    assert_eq!(paths, vec![FieldPath::new("a.b.serviceAccountConfig.issuer"); 2]);
+    assert_eq!(paths(&judge(&object, None, true, &settings)), ["a.b.serviceAccountConfig.issuer"; 2]);
 }
 
 #[test]
@@ -277,8 +280,7 @@ proptest! {
     #[test]
     fn any_json_is_judged_without_panic(new in anything(), old in prop::option::of(anything()), is_shoot: bool) {
         let judgement = judge(&new, old.as_ref(), is_shoot, &denying());
-        let undecodable = judgement.findings.iter().filter(|finding| finding.code == Code::Undecodable).count();
-        prop_assert!(undecodable == 0 || undecodable == judgement.findings.len());
+        prop_assert!(judgement.undecodable.is_empty() || judgement.invalid.is_empty() && judgement.forbidden.is_empty());
     }
 
     #[test]

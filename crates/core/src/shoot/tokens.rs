@@ -2,7 +2,7 @@
 
 use super::{Change, Judgement};
 use crate::duration::{self, Duration};
-use crate::field::Cause;
+use crate::field::{Cause, Report};
 
 const SHORTEST: Duration = Duration::hours(720);
 const LONGEST: Duration = Duration::hours(2160);
@@ -18,7 +18,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     let max = match Duration::parse(text) {
         Ok(max) => max,
         Err(wrong) => {
-            judgement.invalid(&at, Cause::Invalid, text, &malformed(&wrong, text));
+            judgement.invalid.invalid(&at, text, &malformed(&wrong, text));
             return;
         }
     };
@@ -40,7 +40,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
         }
         return;
     };
-    judgement.invalid(&at, cause, &max.text(), detail);
+    judgement.invalid.report(cause, &at, Some(&max.text()), detail);
 }
 
 /// What Go says, and what to write instead.

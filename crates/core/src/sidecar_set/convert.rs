@@ -16,11 +16,11 @@ pub fn to_v1beta1(object: &mut Value) {
     set_version(object, Version::V1Beta1);
     let label = take_label(object);
     let Some(spec) = json::object_mut(object, "spec") else { return };
-    spec.remove("customVersion");
+    json::take(spec, "customVersion");
     if let Some(version) = label.filter(|version| !is_empty(version)) {
         spec.insert("customVersion".to_owned(), version);
     }
-    if let Some(namespace) = spec.remove("namespace").filter(|namespace| !is_empty(namespace)) {
+    if let Some(namespace) = json::take(spec, "namespace").filter(|namespace| !is_empty(namespace)) {
         let selector = json::object_of([("matchLabels", json::object_of([(names::NAMESPACE_NAME_LABEL, namespace)]))]);
         spec.insert("namespaceSelector".to_owned(), selector);
     }
@@ -33,8 +33,8 @@ pub fn to_v1alpha1(object: &mut Value) {
     let Value::Object(object) = object else { return };
     set_version(object, Version::V1Alpha1);
     let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
-    spec.remove("namespace");
-    let Some(version) = spec.remove("customVersion").filter(|version| !is_empty(version)) else { return };
+    json::take(spec, "namespace");
+    let Some(version) = json::take(spec, "customVersion").filter(|version| !is_empty(version)) else { return };
     let labels = json::object_mut(object, "metadata").and_then(|metadata| json::object_mut(metadata, "labels"));
     if let Some(labels) = labels {
         labels.insert(names::CUSTOM_VERSION_LABEL.to_owned(), version);
@@ -49,9 +49,9 @@ fn set_version(object: &mut Object, version: Version) {
 fn take_label(object: &mut Object) -> Option<Value> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let labels = metadata.get_mut("labels")?.as_object_mut()?;
-    let version = labels.remove(names::CUSTOM_VERSION_LABEL)?;
+    let version = json::take(labels, names::CUSTOM_VERSION_LABEL)?;
     if labels.is_empty() {
-        metadata.remove("labels");
+        json::take(metadata, "labels");
     }
     Some(version)
 }

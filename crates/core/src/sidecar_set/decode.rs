@@ -108,7 +108,7 @@ pub fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
     };
     let mut spec = spec.clone();
     if let Value::Object(spec) = &mut spec {
-        spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
+        json::retain(spec, &|key, _| REVISION_SPEC.field(key).is_some());
     }
     let mut errors = Vec::new();
     schema::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);

@@ -24,15 +24,15 @@ pub fn apply(sidecar_set: &mut Value) {
     };
     if let Some(strategy) = json::object_mut(spec, "updateStrategy") {
         text(strategy, "type", "RollingUpdate");
-        absent(strategy, "maxUnavailable", || Value::from(1));
-        absent(strategy, "partition", || Value::from(0));
+        absent(strategy, "maxUnavailable", Default::Number(1));
+        absent(strategy, "partition", Default::Number(0));
     }
     for (list, role) in [("initContainers", Role::Init), ("containers", Role::Plain)] {
-        each(spec, list, |sidecar| container(sidecar, role));
+        each(spec, list, &|sidecar| container(sidecar, role));
     }
-    each(spec, "volumes", volume);
-    absent(spec, "revisionHistoryLimit", || Value::from(10));
-    each(spec, "patchPodMetadata", |patch| text(patch, "patchPolicy", "Retain"));
+    each(spec, "volumes", &volume);
+    absent(spec, "revisionHistoryLimit", Default::Number(10));
+    each(spec, "patchPodMetadata", &|patch| text(patch, "patchPolicy", "Retain"));
     if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
         text(revision, "policy", "Always");
     }
@@ -47,16 +47,16 @@ pub fn apply_crd(sidecar_set: &mut Value) {
         return;
     };
     for list in ["initContainers", "containers"] {
-        each(spec, list, |sidecar| {
+        each(spec, list, &|sidecar| {
             if let Some(policy) = find(sidecar, "resourcesPolicy") {
-                absent(policy, "targetContainersNameRegex", || Value::from(".*"));
+                absent(policy, "targetContainersNameRegex", Default::Text(".*"));
             }
         });
     }
     if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
-        absent(revision, "policy", || Value::from("Always"));
+        absent(revision, "policy", Default::Text("Always"));
     }
-    each(spec, "imagePullSecrets", |secret| absent(secret, "name", || Value::from("")));
+    each(spec, "imagePullSecrets", &|secret| absent(secret, "name", Default::Text("")));
 }
 
 /// D-4, then D-5.
@@ -78,20 +78,19 @@ fn container(sidecar: &mut Object, role: Role) {
     text(sidecar, "imagePullPolicy", pull_policy);
     text(sidecar, "terminationMessagePath", "/dev/termination-log");
     text(sidecar, "terminationMessagePolicy", "File");
-    each(sidecar, "ports", |port| text(port, "protocol", "TCP"));
-    each(sidecar, "transferEnv", |transfer| {
-        if let Some(source) = find(transfer, "sourceContainerNameFrom") {
-            field_ref(source);
-        }
-    });
-    each(sidecar, "env", |variable| {
-        if let Some(source) = find(variable, "valueFrom") {
-            field_ref(source);
-        }
-    });
+    each(sidecar, "ports", &|port| text(port, "protocol", "TCP"));
+    for (list, key) in [("transferEnv", "sourceContainerNameFrom"), ("env", "valueFrom")] {
+        each(sidecar, list, &|item| {
+            if let Some(source) = find(item, key) {
+                field_ref(source);
+            }
+        });
+    }
     if let Some(resources) = find(sidecar, "resources") {
         for list in ["limits", "requests"] {
-            find(resources, list).into_iter().flat_map(Object::values_mut).for_each(round_up_to_milli);
+            for (_, amount) in find(resources, list).into_iter().flatten() {
+                round_up_to_milli(amount);
+            }
         }
     }
     for name in ["livenessProbe", "readinessProbe"] {
@@ -125,23 +124,23 @@ fn volume(volume: &mut Object) {
         volume.insert("emptyDir".to_owned(), Value::Object(Object::new()));
     }
     if let Some(source) = find(volume, "hostPath") {
-        absent(source, "type", || Value::from(""));
+        absent(source, "type", Default::Text(""));
     }
     for name in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = find(volume, name) {
-            absent(source, "defaultMode", || Value::from(420));
+            absent(source, "defaultMode", Default::Number(420));
         }
     }
     if let Some(source) = find(volume, "downwardAPI") {
-        each(source, "items", field_ref);
+        each(source, "items", &field_ref);
     }
     if let Some(source) = find(volume, "projected") {
-        each(source, "sources", |projection| {
+        each(source, "sources", &|projection| {
             if let Some(source) = find(projection, "downwardAPI") {
-                each(source, "items", field_ref);
+                each(source, "items", &field_ref);
             }
             if let Some(source) = find(projection, "serviceAccountToken") {
-                absent(source, "expirationSeconds", || Value::from(3600));
+                absent(source, "expirationSeconds", Default::Number(3600));
             }
         });
     }
@@ -172,34 +171,57 @@ fn round_up_to_milli(value: &mut Value) {
 }
 
 /// The object at `key`, where there is one.
+#[inline(never)]
 fn find<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     object.get_mut(key).and_then(Value::as_object_mut)
 }
 
 /// Runs `edit` on every object of the list at `key`.
-fn each(object: &mut Object, key: &str, edit: impl FnMut(&mut Object)) {
-    let list = object.get_mut(key).and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_object_mut).for_each(edit);
+fn each(object: &mut Object, key: &str, edit: &dyn Fn(&mut Object)) {
+    for item in object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Value::Object(item) = item {
+            edit(item);
+        }
+    }
 }
 
 /// Sets a text that is absent or empty.
+#[inline(never)]
 fn text(object: &mut Object, key: &str, default: &str) {
     if object.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-        object.insert(key.to_owned(), Value::String(default.to_owned()));
+        object.insert(key.to_owned(), Default::Text(default).value());
     }
 }
 
 /// Sets a number that is absent or zero.
+#[inline(never)]
 fn number(object: &mut Object, key: &str, default: i32) {
     if object.get(key).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
-        object.insert(key.to_owned(), Value::from(default));
+        object.insert(key.to_owned(), Default::Number(default).value());
     }
 }
 
 /// Sets what is absent: a Go pointer, whose zero value counts as present.
-fn absent(object: &mut Object, key: &str, default: impl FnOnce() -> Value) {
+#[inline(never)]
+fn absent(object: &mut Object, key: &str, default: Default<'_>) {
     if object.get(key).is_none_or(Value::is_null) {
-        object.insert(key.to_owned(), default());
+        object.insert(key.to_owned(), default.value());
+    }
+}
+
+/// What is written where nothing is.
+#[derive(Clone, Copy)]
+enum Default<'a> {
+    Text(&'a str),
+    Number(i32),
+}
+
+impl Default<'_> {
+    fn value(self) -> Value {
+        match self {
+            Self::Text(text) => Value::from(text),
+            Self::Number(number) => Value::from(number),
+        }
     }
 }
 

@@ -2,32 +2,33 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, Report};
 use crate::json;
+use crate::node::Node;
 use crate::schema::{self, Style};
 use crate::selector::{Selector, overlap};
 use crate::sidecar_set::SidecarSet;
 
-/// Compares `set` with every other `SidecarSet` that could be injected into the same Pod: containers, init containers
-/// and volumes must not share a name (equal volumes may), and neither side may overwrite an annotation of the other.
+const PATCHES: &str = "patchPodMetadata";
+
+/// Compares `set` with another `SidecarSet` that could be injected into the same Pod: containers, init containers and
+/// volumes must not share a name (equal volumes may), and neither side may overwrite an annotation of the other.
 ///
 /// A canary and its base are never compared; two canaries of one base are.
-pub fn validate<'a>(set: &SidecarSet, others: impl IntoIterator<Item = &'a SidecarSet>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let rivals = others.into_iter().filter(|other| {
-        other.name() != set.name() && set.canary_of() != Some(other.name()) && other.canary_of() != Some(set.name())
-    });
-    for other in rivals {
-        let mut found = Vec::new();
-        same_names(set, other, &mut found);
-        volumes(set, other, &mut found);
-        annotations(set, other, &mut found);
-        // Whether they can meet is the dear question, and settings ask it of every pair.
-        if !found.is_empty() && may_meet(set, other) {
-            errors.append(&mut found);
-        }
+pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
+    if other.name() == set.name() || set.canary_of() == Some(other.name()) || other.canary_of() == Some(set.name()) {
+        return;
     }
-    errors
+    let before = errors.len();
+    let object = Node::root(set.as_value());
+    let spec = object.part("spec");
+    check_names(&spec, other, errors);
+    check_volumes(&spec, other, errors);
+    check_annotations(&spec, other, errors);
+    // Whether they can meet is the dear question, and settings ask it of every pair.
+    if errors.len() > before && !may_meet(set, other) {
+        errors.truncate(before);
+    }
 }
 
 /// Whether some Pod in some namespace is selected by both.
@@ -39,33 +40,32 @@ fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
     both("namespaceSelector").is_none_or(overlapping) && both("selector").is_some_and(overlapping)
 }
 
-fn same_names(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    let lists = [
-        ("initContainers", set.init_containers(), other.init_containers()),
-        ("containers", set.containers(), other.containers()),
-    ];
-    for (list, own, theirs) in lists {
-        for (index, container) in own.iter().enumerate() {
-            let name = json::text(container, &["name"]);
-            if theirs.iter().any(|container| json::text(container, &["name"]) == name) {
-                let path = FieldPath::new("spec").child(list).index(index).child("name");
-                let wrong = format!("SidecarSet \"{}\" has a container of this name for the same Pods", other.name());
-                errors.push(FieldError::invalid(&path, name, wrong));
+fn check_names(spec: &Node<'_, '_>, other: &SidecarSet, errors: &mut Vec<FieldError>) {
+    for (list, theirs) in [("initContainers", other.init_containers()), ("containers", other.containers())] {
+        for container in spec.items(list) {
+            if named(theirs, container.text("name")).is_some() {
+                let wrong = about(other, "has a container of this name for the same Pods");
+                container.invalid("name", &wrong, errors);
             }
         }
     }
 }
 
-fn volumes(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    for (index, volume) in set.volumes().iter().enumerate() {
-        let name = json::text(volume, &["name"]);
-        let theirs = other.volumes().iter().find(|volume| json::text(volume, &["name"]) == name);
-        if theirs.is_some_and(|theirs| canonical(theirs) != canonical(volume)) {
-            let path = FieldPath::new("spec").child("volumes").index(index);
-            let wrong = format!("SidecarSet \"{}\" has another volume of this name for the same Pods", other.name());
-            errors.push(FieldError::invalid(&path, name, wrong));
+fn check_volumes(spec: &Node<'_, '_>, other: &SidecarSet, errors: &mut Vec<FieldError>) {
+    for volume in spec.items("volumes") {
+        let name = volume.text("name");
+        if named(other.volumes(), name).is_some_and(|theirs| canonical(theirs) != canonical(volume.value)) {
+            errors.invalid(&volume.place, name, &about(other, "has another volume of this name for the same Pods"));
         }
     }
+}
+
+fn about(other: &SidecarSet, wrong: &str) -> String {
+    ["SidecarSet \"", other.name(), "\" ", wrong].concat()
+}
+
+fn named<'v>(items: &'v [Value], name: &str) -> Option<&'v Value> {
+    items.iter().find(|item| json::text(item, &["name"]) == name)
 }
 
 /// The text that says what a volume is, however it is written: order of keys, zero values, units.
@@ -75,27 +75,27 @@ fn canonical(volume: &Value) -> String {
     text
 }
 
-fn annotations(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    for (index, own) in patches(set) {
-        for (key, _) in json::string_map(own, &["annotations"]) {
-            let clashes = patches(other).any(|(_, theirs)| {
-                json::at(theirs, &["annotations", key]).is_some() && (overwrites(own) || overwrites(theirs))
+fn check_annotations(spec: &Node<'_, '_>, other: &SidecarSet, errors: &mut Vec<FieldError>) {
+    let others = Node::root(other.as_value());
+    let others = others.part("spec");
+    for own in spec.items(PATCHES) {
+        for (key, _) in json::string_map(own.value, &["annotations"]) {
+            let clashes = others.list(PATCHES).iter().any(|theirs| {
+                json::at(theirs, &["annotations", key]).is_some() && clash(policy(own.value), policy(theirs))
             });
             if clashes {
-                let path = FieldPath::new("spec").child("patchPodMetadata").index(index).child("annotations").key(key);
-                let wrong = format!("SidecarSet \"{}\" patches this annotation of the same Pods", other.name());
-                errors.push(FieldError::invalid(&path, key, wrong));
+                let wrong = about(other, "patches this annotation of the same Pods");
+                errors.invalid(&own.at("annotations").key(key), key, &wrong);
             }
         }
     }
 }
 
-/// The entries that change what a Pod has.
-fn patches(set: &SidecarSet) -> impl Iterator<Item = (usize, &Value)> {
-    let list = set.spec(&["patchPodMetadata"]).map_or(&[][..], |list| json::items(list, &[]));
-    list.iter().enumerate().filter(|(_, patch)| json::text(patch, &["patchPolicy"]) != "Retain")
+fn policy(patch: &Value) -> &str {
+    json::text(patch, &["patchPolicy"])
 }
 
-fn overwrites(patch: &Value) -> bool {
-    json::text(patch, &["patchPolicy"]) == "Overwrite"
+/// Whether two patches of one annotation are in conflict: both change what a Pod has, and one replaces it.
+fn clash(own: &str, theirs: &str) -> bool {
+    own != "Retain" && theirs != "Retain" && (own == "Overwrite" || theirs == "Overwrite")
 }

@@ -1,67 +1,65 @@
 //! `spec.injectionStrategy` (V-6).
 
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, Place, Report};
 use crate::json;
 use crate::lookup::Lookup;
+use crate::node::Node;
+use crate::outcome::Code;
 use crate::revision::{self, Selection};
 use crate::sidecar_set::SidecarSet;
 
-use super::Finding;
+use super::Findings;
 
 /// Which Pods get the revision.
 const POLICIES: [&str; 2] = ["Always", "Partial"];
 
-fn path() -> FieldPath {
-    FieldPath::new("spec").child("injectionStrategy").child("revision")
-}
-
 /// What needs no look-up: the revision must be named, and its policy known.
-pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
-    let Some(revision) = set.spec(&["injectionStrategy", "revision"]) else {
-        return Vec::new();
-    };
-    let mut errors = Vec::new();
+pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let strategy = spec.part("injectionStrategy");
+    let Some(revision) = strategy.get("revision") else { return };
     if Selection::of(set).is_none() {
-        errors.push(FieldError::required(&path(), "set revisionName or customVersion, or remove revision"));
+        errors.required(&revision.place, "set revisionName or customVersion, or remove revision");
     }
-    let policy = json::text(revision, &["policy"]);
-    if !policy.is_empty() && !POLICIES.contains(&policy) {
-        errors.push(FieldError::not_supported(&path().child("policy"), policy, &POLICIES));
+    if !revision.text("policy").is_empty() {
+        revision.known("policy", &POLICIES, errors);
     }
-    errors
 }
 
 /// The revision must be there and belong to this `SidecarSet`.
-pub fn validate_revision(
+pub fn check_revision(
     set: &SidecarSet,
     revisions: &[ControllerRevision],
     system_namespace: &str,
     lookup: &dyn Lookup,
-) -> Vec<Finding> {
-    let Some(selection) = Selection::of(set) else {
-        return Vec::new();
-    };
-    let at = path().child(selection.field());
+    findings: &mut Findings,
+) {
+    let Some(selection) = Selection::of(set) else { return };
+    let revision = Place::new("spec.injectionStrategy.revision");
+    let at = revision.child(selection.field());
     let found = match revision::find(set, selection, revisions, system_namespace, lookup) {
         Ok(found) => found,
         Err(error) => {
-            let wrong = FieldError::invalid(&at, selection.value(), error.to_string());
-            return vec![Finding { error: wrong, code: error.code() }];
+            let errors = match error.code() {
+                Code::Unavailable => &mut findings.unavailable,
+                _ => &mut findings.invalid,
+            };
+            return errors.invalid(&at, selection.value(), &error.to_string());
         }
     };
     // A revision without a spec changes nothing: the reference restores the SidecarSet as it is.
-    let spec = found.data().and_then(|data| json::at(data, &["spec"])).filter(|spec| !spec.is_null());
-    let patch = spec.map_or("", |spec| json::text(spec, &["$patch"]));
-    if !matches!(patch, "" | "replace" | "merge" | "delete") {
-        let wrong = format!("the ControllerRevision cannot be used: its $patch is \"{patch}\"");
-        return vec![FieldError::invalid(&at, selection.value(), wrong).into()];
-    }
-    match spec.map(|_| found.spec()) {
-        None | Some(Ok(_)) => Vec::new(),
-        Some(Err(errors)) => {
-            let wrong = format!("the ControllerRevision cannot be used: {}", super::joined(&errors));
-            vec![FieldError::invalid(&at, selection.value(), wrong).into()]
+    let Some(spec) = found.data().and_then(|data| json::at(data, &["spec"])).filter(|spec| !spec.is_null()) else {
+        return;
+    };
+    let patch = json::text(spec, &["$patch"]);
+    let problem = if matches!(patch, "" | "replace" | "merge" | "delete") {
+        match found.spec() {
+            Ok(_) => return,
+            Err(errors) => super::joined(&errors),
         }
-    }
+    } else {
+        ["its $patch is \"", patch, "\""].concat()
+    };
+    let wrong = ["the ControllerRevision cannot be used: ", &problem].concat();
+    findings.invalid.invalid(&at, selection.value(), &wrong);
 }

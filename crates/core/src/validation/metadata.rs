@@ -1,11 +1,10 @@
 //! `metadata` (V-2): the name rule of `SidecarSet`s, and what the API machinery asks of every object.
 
-use serde_json::Value;
-
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{FieldError, Report};
 use crate::format;
 use crate::json;
-use crate::sidecar_set::SidecarSet;
+use crate::node::{Node, lower_case};
+use crate::selector;
 
 /// The longest name of a `SidecarSet`.
 const NAME_MAX: usize = 63;
@@ -17,134 +16,103 @@ const MANAGER_MAX: usize = 128;
 const SUBRESOURCE_MAX: usize = 256;
 
 /// Checks `metadata` of a cluster-scoped object with the name rule of `SidecarSet`s.
-pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
-    let object = set.as_value();
-    let root = FieldPath::new("metadata");
-    let mut errors = Vec::new();
-    let generate_name = json::text(object, &["metadata", "generateName"]);
-    if !generate_name.is_empty() {
-        errors.extend(validate_name(generate_name, &root.child("generateName")));
+pub(super) fn check(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    check_name(metadata, "generateName", errors);
+    if metadata.text("name").is_empty() {
+        metadata.required("name", "a SidecarSet needs a name", errors);
     }
-    if set.name().is_empty() {
-        errors.push(FieldError::required(&root.child("name"), "a SidecarSet needs a name"));
-    } else {
-        errors.extend(validate_name(set.name(), &root.child("name")));
+    check_name(metadata, "name", errors);
+    if !metadata.text("namespace").is_empty() {
+        metadata.forbidden("namespace", "a SidecarSet is in no namespace; remove it", errors);
     }
-    if !json::text(object, &["metadata", "namespace"]).is_empty() {
-        errors.push(FieldError::forbidden(&root.child("namespace"), "a SidecarSet is in no namespace; remove it"));
+    if metadata.number("generation") < 0 {
+        metadata.invalid_number("generation", "must not be negative", errors);
     }
-    let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
-    if generation < 0 {
-        errors.push(FieldError::invalid(&root.child("generation"), generation, "must not be negative"));
-    }
-    let at = root.child("labels");
-    for (key, value) in json::string_map(object, &["metadata", "labels"]) {
-        errors.extend(format::qualified_name(key).map(|wrong| FieldError::invalid(&at, key, wrong)));
-        errors.extend(format::label_value(value).map(|wrong| FieldError::invalid(&at, value, wrong)));
-    }
-    let annotations = json::at(object, &["metadata", "annotations"]);
-    errors.extend(annotations.into_iter().flat_map(|map| validate_annotations(map, &root.child("annotations"))));
-    validate_owners(json::items(object, &["metadata", "ownerReferences"]), &root, &mut errors);
-    validate_finalizers(json::items(object, &["metadata", "finalizers"]), &root, &mut errors);
-    validate_managed_fields(json::items(object, &["metadata", "managedFields"]), &root, &mut errors);
-    errors
+    selector::check_labels(metadata, "labels", errors);
+    check_annotations(metadata, errors);
+    check_owners(metadata, errors);
+    check_finalizers(metadata, errors);
+    check_managed_fields(metadata, errors);
 }
 
-fn validate_name(name: &str, path: &FieldPath) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn check_name(metadata: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
+    let name = metadata.text(key);
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         let wrong = "a SidecarSet's name must consist of alphanumeric characters or '-' (e.g. 'example-com')";
-        errors.push(FieldError::invalid(path, name, wrong));
+        metadata.invalid(key, wrong, errors);
     }
     if name.len() > NAME_MAX {
-        errors.push(FieldError::invalid(path, name, format!("must be no more than {NAME_MAX} characters")));
+        metadata.invalid(key, "must be no more than 63 characters", errors);
     }
-    errors
 }
 
-/// Checks annotations: their keys, whose case does not matter, and the size of all of them together.
-pub fn validate_annotations(annotations: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+/// Checks the annotations of an object: their keys, whose case does not matter, and the size of all of them together.
+#[inline(never)]
+pub(super) fn check_annotations(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let at = object.at("annotations");
     let mut size = 0_usize;
-    for (key, value) in json::string_map(annotations, &[]) {
+    for (key, value) in json::string_map(object.value, &["annotations"]) {
         size = size.saturating_add(key.len()).saturating_add(value.len());
-        let wrong = format::qualified_name(&key.to_ascii_lowercase());
-        errors.extend(wrong.map(|wrong| FieldError::invalid(path, key, wrong)));
+        errors.wrong(&at, key, format::qualified_name(&lower_case(key)));
     }
     if size > ANNOTATIONS_MAX {
-        let wrong = format!("all annotations together may have at most {ANNOTATIONS_MAX} bytes, not {size}");
-        errors.push(FieldError::new(path, Cause::TooLong, wrong));
+        errors.too_long(&at, ANNOTATIONS_MAX);
     }
-    errors
 }
 
-fn validate_owners(owners: &[Value], root: &FieldPath, errors: &mut Vec<FieldError>) {
-    let list = root.child("ownerReferences");
-    let mut controllers = 0_usize;
-    for (index, owner) in owners.iter().enumerate() {
-        let at = list.index(index);
-        let api_version = json::text(owner, &["apiVersion"]);
-        let kind = json::text(owner, &["kind"]);
-        let version = match api_version.split_once('/') {
-            None => api_version,
-            Some((_, version)) if !version.contains('/') => version,
-            Some(_) => "",
-        };
-        if version.is_empty() {
-            errors.push(FieldError::invalid(&at.child("apiVersion"), api_version, "must be <group>/<version> or v1"));
+fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let mut controlled = false;
+    for owner in metadata.items("ownerReferences") {
+        let api_version = owner.text("apiVersion");
+        let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
+        if version.is_empty() || version.contains('/') {
+            owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
         }
         for field in ["kind", "name", "uid"] {
-            if json::text(owner, &[field]).is_empty() {
-                errors.push(FieldError::invalid(&at.child(field), "", "must not be empty"));
+            if owner.text(field).is_empty() {
+                owner.invalid(field, "must not be empty", errors);
             }
         }
-        if matches!(api_version, "v1" | "/v1") && kind == "Event" {
-            errors.push(FieldError::invalid(&at, "v1 Event", "an Event owns nothing"));
+        if matches!(api_version, "v1" | "/v1") && owner.text("kind") == "Event" {
+            errors.invalid(&owner.place, "v1 Event", "an Event owns nothing");
         }
-        if json::flag(owner, &["controller"]) {
-            controllers += 1;
-            if controllers > 1 {
-                let wrong = "only one owner can be the controller";
-                errors.push(FieldError::invalid(&at.child("controller"), "true", wrong));
+        if owner.flag("controller") {
+            if controlled {
+                errors.invalid(&owner.at("controller"), "true", "only one owner can be the controller");
             }
+            controlled = true;
         }
     }
 }
 
-fn validate_finalizers(finalizers: &[Value], root: &FieldPath, errors: &mut Vec<FieldError>) {
-    let list = root.child("finalizers");
-    let names = || finalizers.iter().map(|name| name.as_str().unwrap_or_default());
-    for (index, name) in names().enumerate() {
-        let wrong = format::qualified_name(name);
-        errors.extend(wrong.map(|wrong| FieldError::invalid(&list.index(index), name, wrong)));
+fn check_finalizers(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let (mut orphan, mut foreground) = (false, false);
+    for finalizer in metadata.items("finalizers") {
+        let name = finalizer.own_text();
+        orphan |= name == "orphan";
+        foreground |= name == "foregroundDeletion";
+        errors.wrong(&finalizer.place, name, format::qualified_name(name));
     }
-    if names().any(|name| name == "orphan") && names().any(|name| name == "foregroundDeletion") {
-        errors.push(FieldError::invalid(&list, "orphan, foregroundDeletion", "only one of the two can be set"));
+    if orphan && foreground {
+        errors.invalid(&metadata.at("finalizers"), "orphan, foregroundDeletion", "only one of the two can be set");
     }
 }
 
-fn validate_managed_fields(entries: &[Value], root: &FieldPath, errors: &mut Vec<FieldError>) {
-    let list = root.child("managedFields");
-    for (index, entry) in entries.iter().enumerate() {
-        let at = list.index(index);
-        let text = |field: &str| json::text(entry, &[field]);
-        if !matches!(text("operation"), "Apply" | "Update") {
-            errors.push(FieldError::invalid(&at.child("operation"), text("operation"), "must be Apply or Update"));
+fn check_managed_fields(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    for entry in metadata.items("managedFields") {
+        if !matches!(entry.text("operation"), "Apply" | "Update") {
+            entry.invalid("operation", "must be Apply or Update", errors);
         }
-        if !matches!(text("fieldsType"), "" | "FieldsV1") {
-            errors.push(FieldError::invalid(&at.child("fieldsType"), text("fieldsType"), "must be FieldsV1"));
+        if !matches!(entry.text("fieldsType"), "" | "FieldsV1") {
+            entry.invalid("fieldsType", "must be FieldsV1", errors);
         }
         for (field, limit) in [("manager", MANAGER_MAX), ("subresource", SUBRESOURCE_MAX)] {
-            if text(field).len() > limit {
-                errors.push(FieldError::new(
-                    &at.child(field),
-                    Cause::TooLong,
-                    format!("may have at most {limit} bytes"),
-                ));
+            if entry.text(field).len() > limit {
+                errors.too_long(&entry.at(field), limit);
             }
         }
-        if text("manager").chars().any(|one| one.is_control() || (one.is_whitespace() && one != ' ')) {
-            errors.push(FieldError::invalid(&at.child("manager"), text("manager"), "must be printable"));
+        if entry.text("manager").chars().any(|one| one.is_control() || (one.is_whitespace() && one != ' ')) {
+            entry.invalid("manager", "must be printable", errors);
         }
     }
 }

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::field::FieldError;
 use crate::json;
-use crate::outcome::Code;
+use crate::node::Node;
 use crate::sidecar_set::SidecarSet;
 
 pub use manifest::validate as validate_manifest;
@@ -35,59 +35,61 @@ pub use manifest::validate as validate_manifest;
 const ROLLING_UPDATE: &str = "RollingUpdate";
 /// `updateStrategy.type`: only new Pods get the new sidecars.
 const NOT_UPDATE: &str = "NotUpdate";
+/// The lists of `spec` that hold sidecars.
+const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// An error with the code that it asks for: 422, or 503 where a look-up failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The error.
-    pub error: FieldError,
-    /// The code.
-    pub code: Code,
+/// What rules with look-ups found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// What is wrong: 422.
+    pub invalid: Vec<FieldError>,
+    /// What a failed look-up leaves open: 503.
+    pub unavailable: Vec<FieldError>,
 }
 
-impl From<FieldError> for Finding {
-    fn from(error: FieldError) -> Self {
-        Self { error, code: Code::Invalid }
+impl Findings {
+    /// Whether all is well.
+    pub fn is_empty(&self) -> bool {
+        self.invalid.is_empty() && self.unavailable.is_empty()
     }
 }
 
 /// Checks a `SidecarSet` that was defaulted: everything that needs neither another object nor a look-up (V-2 to V-13).
 pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
-    let mut errors = metadata::validate(set);
-    errors.extend(canary::validate(set));
-    errors.extend(spec::validate(set));
-    errors.extend(injection::validate(set));
-    errors.extend(update_strategy::validate(set));
-    errors.extend(transfer_env::validate(set));
-    errors.extend(hot_upgrade::validate(set));
-    errors.extend(resources_policy::validate(set));
-    errors.extend(validate_pod(set));
-    errors.extend(patch_pod_metadata::validate(set));
+    let mut errors = Vec::new();
+    let object = Node::root(set.as_value());
+    let spec = object.part("spec");
+    metadata::check(&object.part("metadata"), &mut errors);
+    canary::check(set, &mut errors);
+    spec::check(set, &spec, &mut errors);
+    injection::check(set, &spec, &mut errors);
+    update_strategy::check(set, &spec.part("updateStrategy"), &mut errors);
+    transfer_env::check(&spec, &mut errors);
+    hot_upgrade::check(&spec, &mut errors);
+    resources_policy::check(&spec, &mut errors);
+    check_pod(set, &mut errors);
+    patch_pod_metadata::check(&spec, &mut errors);
     errors
 }
 
+/// The container that stands in where there are only init containers.
+const STAND_IN: &[u8] =
+    br#"{"name":"test","image":"busybox","imagePullPolicy":"IfNotPresent","terminationMessagePolicy":"File"}"#;
+
 /// V-12: the containers and volumes must make a Pod that Kubernetes would create.
-fn validate_pod(set: &SidecarSet) -> Vec<FieldError> {
+fn check_pod(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     if set.containers().is_empty() && set.init_containers().is_empty() {
-        return Vec::new();
+        return;
     }
     let stand_in;
     let containers = if set.containers().is_empty() {
         // The reference's stand-in has this name, so an init container named like it is refused as a duplicate.
-        stand_in = [json::object_of(
-            [
-                ("name", "test"),
-                ("image", "busybox"),
-                ("imagePullPolicy", "IfNotPresent"),
-                ("terminationMessagePolicy", "File"),
-            ]
-            .map(|(key, value)| (key, value.into())),
-        )];
+        stand_in = [json::parse(STAND_IN).unwrap_or_default()];
         &stand_in
     } else {
         set.containers()
     };
-    pod::validate(set.init_containers(), containers, set.volumes())
+    pod::check(set.init_containers(), containers, set.volumes(), errors);
 }
 
 /// `spec.updateStrategy.type`.
@@ -102,5 +104,12 @@ fn is_rolling_update(set: &SidecarSet) -> bool {
 
 /// Errors in one line.
 fn joined(errors: &[FieldError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let mut text = String::new();
+    for error in errors {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&error.to_string());
+    }
+    text
 }

@@ -1,61 +1,45 @@
 //! `transferEnv[].sourceContainerNameFrom` (V-9, Q-16, Q-17).
 
-use serde_json::Value;
-
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, Report};
 use crate::format;
-use crate::json;
-use crate::sidecar_set::SidecarSet;
+use crate::node::Node;
 
 /// Checks where transferred variables come from.
 ///
 /// The reference looks at the paths of plain containers only, but fails on a missing `fieldRef` in both lists.
-pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
-    let mut errors = Vec::new();
-    for (list, containers) in [("initContainers", set.init_containers()), ("containers", set.containers())] {
-        for (index, container) in containers.iter().enumerate() {
-            for (number, transfer) in json::items(container, &["transferEnv"]).iter().enumerate() {
-                let Some(source) = json::at(transfer, &["sourceContainerNameFrom"]) else {
-                    continue;
-                };
-                let at = || {
-                    let at = spec.child(list).index(index).child("transferEnv").index(number);
-                    at.child("sourceContainerNameFrom").child("fieldRef")
-                };
-                match json::at(source, &["fieldRef"]) {
-                    None => errors.push(FieldError::required(&at(), "say which field of the Pod names the container")),
-                    Some(reference) if list == "containers" => errors.extend(validate_reference(reference, &at())),
+pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    for list in super::LISTS {
+        for container in spec.items(list) {
+            for transfer in container.items("transferEnv") {
+                let Some(source) = transfer.get("sourceContainerNameFrom") else { continue };
+                match source.get("fieldRef") {
+                    None => source.required("fieldRef", "say which field of the Pod names the container", errors),
+                    Some(reference) if list == "containers" => check_reference(&reference, errors),
                     Some(_) => {}
                 }
             }
         }
     }
-    errors
 }
 
-fn validate_reference(reference: &Value, path: &FieldPath) -> Option<FieldError> {
-    let (version, field) = (json::text(reference, &["apiVersion"]), json::text(reference, &["fieldPath"]));
+fn check_reference(reference: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let (version, field) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version.is_empty() {
-        return Some(FieldError::required(&path.child("apiVersion"), "must be v1"));
+        reference.required("apiVersion", "must be v1", errors);
+    } else if field.is_empty() {
+        reference.required("fieldPath", "name a label or an annotation of the Pod", errors);
+    } else if version != "v1" {
+        let detail = ["apiVersion must be v1, not \"", version, "\""].concat();
+        reference.invalid("fieldPath", &detail, errors);
+    } else if field != "metadata.name" {
+        let subscript = field.strip_suffix("']").and_then(|field| field.split_once("['"));
+        let wrong = match subscript {
+            Some(("metadata.labels", key)) => format::qualified_name(key),
+            Some(("metadata.annotations", key)) => format::qualified_name(&key.to_ascii_lowercase()),
+            _ => Some("use metadata.name, metadata.labels['<key>'] or metadata.annotations['<key>']"),
+        };
+        errors.wrong(&reference.at("fieldPath"), field, wrong);
     }
-    let path = path.child("fieldPath");
-    if field.is_empty() {
-        return Some(FieldError::required(&path, "name a label or an annotation of the Pod"));
-    }
-    if version != "v1" {
-        return Some(FieldError::invalid(&path, field, format!("apiVersion must be v1, not \"{version}\"")));
-    }
-    if field == "metadata.name" {
-        return None;
-    }
-    let subscript = field.strip_suffix("']").and_then(|field| field.split_once("['"));
-    let wrong = match subscript {
-        Some(("metadata.labels", key)) => format::qualified_name(key),
-        Some(("metadata.annotations", key)) => format::qualified_name(&key.to_ascii_lowercase()),
-        _ => Some("use metadata.name, metadata.labels['<key>'] or metadata.annotations['<key>']".to_owned()),
-    };
-    wrong.map(|wrong| FieldError::invalid(&path, field, wrong))
 }
 
 #[cfg(test)]
@@ -64,6 +48,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::sidecar_set::SidecarSet;
+
+    fn errors_of(set: &SidecarSet) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        check(&Node::root(set.as_value()).part("spec"), &mut errors);
+        errors
+    }
 
     #[rstest]
     #[case::q17_name("v1", "metadata.name", true)]
@@ -84,14 +75,14 @@ mod tests {
     fn v9_field_references(#[case] version: &str, #[case] field: &str, #[case] fine: bool) {
         let container = json!([{"transferEnv": [{}, {"sourceContainerNameFrom": {"fieldRef": {"apiVersion": version, "fieldPath": field}}}]}]);
         let set = SidecarSet::from_decoded(json!({"spec": {"containers": container}}));
-        let errors = validate(&set);
+        let errors = errors_of(&set);
         assert_eq!(errors.is_empty(), fine, "{errors:?}");
         for error in errors {
             let path = "spec.containers[0].transferEnv[1].sourceContainerNameFrom.fieldRef.";
             assert!(error.path.as_str().starts_with(path), "{error}");
         }
         let init = SidecarSet::from_decoded(json!({"spec": {"initContainers": container}}));
-        assert_eq!(validate(&init), [], "the reference checks plain containers only");
+        assert_eq!(errors_of(&init), [], "the reference checks plain containers only");
     }
 
     #[rstest]
@@ -100,7 +91,7 @@ mod tests {
     fn q16_a_source_without_field_is_an_error(#[case] list: &str) {
         let containers = json!([{"transferEnv": [{"sourceContainerNameFrom": {}}]}]);
         let set = SidecarSet::from_decoded(json!({"spec": {list: containers}}));
-        let paths: Vec<_> = validate(&set).into_iter().map(|error| error.path.to_string()).collect();
+        let paths: Vec<_> = errors_of(&set).into_iter().map(|error| error.path.to_string()).collect();
         assert_eq!(paths, [format!("spec.{list}[0].transferEnv[0].sourceContainerNameFrom.fieldRef")]);
     }
 }

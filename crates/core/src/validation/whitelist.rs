@@ -4,94 +4,100 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldPath};
+use crate::field::{Place, Report};
 use crate::gates::Gates;
 use crate::json;
 use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::names;
-use crate::outcome::Code;
+use crate::node::Node;
 use crate::pattern::Pattern;
 use crate::selector::Selector;
 use crate::sidecar_set::SidecarSet;
 
-use super::Finding;
+use super::Findings;
+
+const PATCHES: &str = "patchPodMetadata";
 
 /// Checks that the annotations that `set` patches are allowed.
 ///
 /// `inline` is the whitelist of the settings, the JSON object `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}`;
 /// without it the ConfigMap in `system_namespace` is read, once, and only where `set` patches anything.
-pub fn validate(
+pub fn check(
     set: &SidecarSet,
     gates: Gates,
     inline: Option<&Value>,
     system_namespace: &str,
     lookup: &dyn Lookup,
-) -> Vec<Finding> {
-    let path = FieldPath::new("spec").child("patchPodMetadata");
-    let patches = set.spec(&["patchPodMetadata"]).map_or(&[][..], |list| json::items(list, &[]));
-    if patches.is_empty() {
-        return Vec::new();
+    findings: &mut Findings,
+) {
+    let object = Node::root(set.as_value());
+    let spec = object.part("spec");
+    if spec.list(PATCHES).is_empty() {
+        return;
     }
-    let rules = match inline.map_or_else(|| read(system_namespace, lookup), |rules| Ok(Some(Cow::Borrowed(rules)))) {
-        Ok(rules) => rules,
-        Err((code, problem)) => return vec![Finding { error: FieldError::required(&path, problem), code }],
+    let rules = match inline {
+        Some(rules) => Some(Cow::Borrowed(rules)),
+        None => match read(system_namespace, lookup, &spec.at(PATCHES), findings) {
+            Some(rules) => rules.map(Cow::Owned),
+            None => return,
+        },
     };
-    let allowed = match rules.as_deref().map(|rules| patterns(rules, set)) {
-        Some(Ok(allowed)) => allowed,
-        Some(Err(problem)) => return vec![FieldError::required(&path, problem).into()],
-        None => Vec::new(),
+    let allowed = match rules.as_deref().map_or(Ok(Vec::new()), |rules| patterns(rules, set)) {
+        Ok(allowed) => allowed,
+        Err(problem) => return spec.required(PATCHES, &problem, &mut findings.invalid),
     };
     if allowed.is_empty() {
-        if gates.patch_pod_metadata_defaults_allowed {
-            return Vec::new();
+        if !gates.patch_pod_metadata_defaults_allowed {
+            let wrong = match rules {
+                None => "there is no whitelist; set patchPodMetadataWhitelist in the settings",
+                Some(_) => "no rule of the whitelist is for this SidecarSet; add one to patchPodMetadataWhitelist",
+            };
+            spec.required(PATCHES, wrong, &mut findings.invalid);
         }
-        let wrong = match rules {
-            None => "there is no whitelist; set patchPodMetadataWhitelist in the settings",
-            Some(_) => "no rule of the whitelist is for this SidecarSet; add one to patchPodMetadataWhitelist",
-        };
-        return vec![FieldError::required(&path, wrong).into()];
+        return;
     }
-    let mut findings = Vec::new();
-    for (index, patch) in patches.iter().enumerate() {
-        for (key, _) in json::string_map(patch, &["annotations"]) {
+    for patch in spec.items(PATCHES) {
+        for (key, _) in json::string_map(patch.value, &["annotations"]) {
             if !allowed.iter().any(|pattern| pattern.is_match(key)) {
-                let at = path.index(index).child("annotations").key(key);
                 let wrong = "the whitelist does not allow this annotation; add it to patchPodMetadataWhitelist";
-                findings.push(FieldError::invalid(&at, key, wrong).into());
+                findings.invalid.invalid(&patch.at("annotations").key(key), key, wrong);
             }
         }
     }
-    findings
 }
 
-/// Reads the whitelist of the cluster; `None` where there is none (V-21).
-fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Cow<'static, Value>>, (Code, String)> {
+/// Reads the whitelist of the cluster: `Some(None)` where there is none (V-21), `None` where it cannot be read, which
+/// is reported.
+fn read(namespace: &str, lookup: &dyn Lookup, place: &Place<'_>, findings: &mut Findings) -> Option<Option<Value>> {
+    let name = names::WHITELIST_CONFIG_MAP;
     let object = ObjectRef {
         api_version: "v1",
         kind: "ConfigMap",
         namespace: Some(namespace.to_owned()),
-        name: names::WHITELIST_CONFIG_MAP.to_owned(),
+        name: name.to_owned(),
     };
-    let name = names::WHITELIST_CONFIG_MAP;
     match lookup.get(&object) {
-        Answer::NotFound => Ok(None),
+        Answer::NotFound => Some(None),
         Answer::Failed(_) => {
             let wrong = format!(
                 "ConfigMap \"{namespace}/{name}\" could not be read; try again, or set patchPodMetadataWhitelist in the settings"
             );
-            Err((Code::Unavailable, wrong))
+            findings.unavailable.required(place, &wrong);
+            None
         }
         Answer::Found(config_map) => {
             let Some(text) = json::at(&config_map, &["data", names::WHITELIST_KEY]).and_then(Value::as_str) else {
-                return Ok(None);
+                return Some(None);
             };
-            let rules: Value = json::parse(text.as_bytes()).map_err(|error| {
-                (
-                    Code::Invalid,
-                    format!("{} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}", names::WHITELIST_KEY),
-                )
-            })?;
-            Ok(Some(Cow::Owned(rules)))
+            match json::parse(text.as_bytes()) {
+                Ok(rules) => Some(Some(rules)),
+                Err(error) => {
+                    let key = names::WHITELIST_KEY;
+                    let wrong = format!("{key} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}");
+                    findings.invalid.required(place, &wrong);
+                    None
+                }
+            }
         }
     }
 }

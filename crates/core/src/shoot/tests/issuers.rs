@@ -6,11 +6,10 @@ const NO_HTTPS: &str = "must have https scheme";
 /// What is wrong with an issuer: the texts behind the value.
 fn wrong(issuer: &str) -> Vec<String> {
     let judgement = created(&shoot(json!({ "issuer": issuer })));
-    for finding in &judgement.findings {
-        assert_eq!(finding.error.path.as_str(), "spec.kubernetes.kubeAPIServer.serviceAccountConfig.issuer");
-        assert_eq!(finding.code, Code::Invalid);
+    for path in paths(&judgement) {
+        assert_eq!(path, "spec.kubernetes.kubeAPIServer.serviceAccountConfig.issuer");
     }
-    judgement.findings.into_iter().map(|finding| finding.error.detail).collect()
+    judgement.invalid.into_iter().map(|error| error.detail).collect()
 }
 
 #[rstest]
@@ -142,10 +141,9 @@ fn d14_what_was_there_before_the_policy_is_only_warned_of() {
 fn d14_d20_the_managed_issuer_is_no_accepted_issuer_whatever_its_host(#[case] url: &str) {
     let new = managed(json!({ "acceptedIssuers": [A, url] }));
     let judgement = updated(&new, &shoot(json!({"acceptedIssuers": [A, url]})));
-    let findings = &judgement.findings;
-    assert_eq!(findings.len(), 1, "{judgement:#?}");
-    let path = "spec.kubernetes.kubeAPIServer.serviceAccountConfig.acceptedIssuers[1]";
-    assert_eq!((findings[0].error.path.as_str(), findings[0].error.detail.as_str()), (path, TWICE));
+    assert_eq!(errors(&judgement).len(), 1, "{judgement:#?}");
+    assert_eq!(paths(&judgement), ["spec.kubernetes.kubeAPIServer.serviceAccountConfig.acceptedIssuers[1]"]);
+    assert_eq!(judgement.invalid[0].detail, TWICE);
     // Added while it is managed; and left alone where it stays.
     assert_eq!(errors(&updated(&new, &managed(json!({"acceptedIssuers": [A]})))).len(), 1);
     let kept = updated(&new, &new);

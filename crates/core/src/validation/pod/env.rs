@@ -1,9 +1,9 @@
 //! Environment variables.
 
 use super::field_ref;
-use super::node::{Node, push_wrong};
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, Place, Report};
 use crate::format;
+use crate::node::Node;
 
 /// The fields of the Pod that a variable may show. `spec.host` is an old name of `spec.nodeName`.
 const FIELDS: [&str; 10] = [
@@ -21,56 +21,50 @@ const FIELDS: [&str; 10] = [
 const SOURCES: [&str; 4] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
 
 /// `env` and `envFrom`.
-pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for variable in container.items("env") {
-        if variable.require("name", errors) {
-            variable.formatted("name", format::env_var_name, errors);
-        }
+        variable.require_formatted("name", format::env_var_name, errors);
         if let Some(source) = variable.get("valueFrom") {
             check_source(&source, errors);
             let given = SOURCES.iter().filter(|key| source.has(key)).count();
             let wrong = match given {
-                0 => Some("must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef"),
-                _ if !variable.text("value").is_empty() => Some("must not be set beside a value that is not empty"),
-                1 => None,
-                _ => Some("must not have more than one source; keep one"),
+                0 => "must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef",
+                _ if !variable.text("value").is_empty() => "must not be set beside a value that is not empty",
+                1 => continue,
+                _ => "must not have more than one source; keep one",
             };
-            errors.extend(wrong.map(|detail| FieldError::invalid(&source.path, "", detail)));
+            errors.invalid(&source.place, "", wrong);
         }
     }
-    let all = container.at("envFrom");
     for source in container.items("envFrom") {
-        check_from(&source, &all, errors);
+        check_from(&source, &container.at("envFrom"), errors);
     }
 }
 
-fn check_source(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_source(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if let Some(reference) = source.get("fieldRef") {
         field_ref::check_field(&reference, &FIELDS, errors);
     }
     if let Some(reference) = source.get("resourceFieldRef") {
         field_ref::check_resource(&reference, false, errors);
     }
-    for reference in ["configMapKeyRef", "secretKeyRef"].iter().filter_map(|key| source.get(key)) {
-        let name = reference.text("name");
-        push_wrong(&reference.at("name"), name, format::dns_subdomain(name), errors);
-        if reference.require("key", errors) {
-            reference.formatted("key", format::config_key, errors);
+    for key in ["configMapKeyRef", "secretKeyRef"] {
+        if let Some(reference) = source.get(key) {
+            let name = reference.text("name");
+            errors.wrong(&reference.at("name"), name, format::dns_subdomain(name));
+            reference.require_formatted("key", format::config_key, errors);
         }
     }
 }
 
-/// One item of `envFrom`; `all` is the path of the list, where Kubernetes reports a wrong number of sources.
-fn check_from(source: &Node<'_>, all: &FieldPath, errors: &mut Vec<FieldError>) {
-    let prefix = source.text("prefix");
-    if !prefix.is_empty() {
-        push_wrong(&source.at("prefix"), prefix, format::env_var_name(prefix), errors);
-    }
+/// One item of `envFrom`; `all` is the place of the list, where Kubernetes reports a wrong number of sources.
+fn check_from(source: &Node<'_, '_>, all: &Place<'_>, errors: &mut Vec<FieldError>) {
+    source.formatted_unless_empty("prefix", format::env_var_name, errors);
     let mut given = 0;
-    for reference in ["configMapRef", "secretRef"].iter().filter_map(|key| source.get(key)) {
-        given += 1;
-        if reference.require("name", errors) {
-            reference.formatted("name", name_or_its_beginning, errors);
+    for key in ["configMapRef", "secretRef"] {
+        if let Some(reference) = source.get(key) {
+            given += 1;
+            reference.require_formatted("name", name_or_its_beginning, errors);
         }
     }
     let wrong = match given {
@@ -78,17 +72,17 @@ fn check_from(source: &Node<'_>, all: &FieldPath, errors: &mut Vec<FieldError>) 
         1 => return,
         _ => "must not have more than one source; make two items of them",
     };
-    errors.push(FieldError::invalid(all, "", wrong));
+    errors.invalid(all, "", wrong);
 }
 
 /// A DNS subdomain that may end in hyphens: Kubernetes checks these names as if something would be appended to them.
 ///
 /// A hyphen at the end and the byte before it are taken for one letter.
-fn name_or_its_beginning(name: &str) -> Option<String> {
+fn name_or_its_beginning(name: &str) -> Option<&'static str> {
     match name.len().checked_sub(2) {
         Some(kept) if name.ends_with('-') => {
             let kept = name.get(..kept).unwrap_or("-");
-            format::dns_subdomain(&format!("{kept}a"))
+            format::dns_subdomain(&[kept, "a"].concat())
         }
         _ => format::dns_subdomain(name),
     }

@@ -1,9 +1,8 @@
 //! References to fields of the Pod and to resources of a container, as environment variables and files have them.
 
-use super::node::{Node, lower_case, push_wrong};
-use crate::field::FieldError;
+use crate::field::{FieldError, Report};
 use crate::format;
-use crate::json;
+use crate::node::{Node, lower_case, shown};
 use crate::quantity::Quantity;
 
 /// The resources that a reference may name.
@@ -21,29 +20,24 @@ const CPU_DIVISORS: [&str; 2] = ["1", "1m"];
 const BYTE_DIVISORS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// A `fieldRef`: version v1, and a path that is in `allowed` or one label or annotation.
-pub(super) fn check_field(reference: &Node<'_>, allowed: &[&str], errors: &mut Vec<FieldError>) {
+#[inline(never)]
+pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &mut Vec<FieldError>) {
     if !reference.require("apiVersion", errors) || !reference.require("fieldPath", errors) {
         return;
     }
     let (version, field_path) = (reference.text("apiVersion"), reference.text("fieldPath"));
-    let at = reference.at("fieldPath");
     if version != "v1" {
-        errors.push(FieldError::invalid(&at, field_path, format!("apiVersion \"{version}\" is not known; use v1")));
+        reference.invalid("fieldPath", &["apiVersion \"", version, "\" is not known; use v1"].concat(), errors);
         return;
     }
     match split_subscript(field_path) {
-        None if allowed.contains(&field_path) => {}
-        None => errors.push(FieldError::not_supported(&at, field_path, allowed)),
+        None => reference.known("fieldPath", allowed, errors),
         Some(("metadata.annotations", key)) => {
-            push_wrong(&reference.path, key, format::qualified_name(&lower_case(key)), errors);
+            errors.wrong(&reference.place, key, format::qualified_name(&lower_case(key)));
         }
-        Some(("metadata.labels", key)) => push_wrong(&reference.path, key, format::qualified_name(key), errors),
+        Some(("metadata.labels", key)) => errors.wrong(&reference.place, key, format::qualified_name(key)),
         Some(_) => {
-            errors.push(FieldError::invalid(
-                &at,
-                field_path,
-                "only metadata.labels and metadata.annotations take a key",
-            ));
+            reference.invalid("fieldPath", "only metadata.labels and metadata.annotations take a key", errors);
         }
     }
 }
@@ -55,15 +49,13 @@ fn split_subscript(field_path: &str) -> Option<(&str, &str)> {
 }
 
 /// A `resourceFieldRef`. Where it stands in a volume, it has to name the container.
-pub(super) fn check_resource(reference: &Node<'_>, in_volume: bool, errors: &mut Vec<FieldError>) {
+#[inline(never)]
+pub(super) fn check_resource(reference: &Node<'_, '_>, in_volume: bool, errors: &mut Vec<FieldError>) {
     let resource = reference.text("resource");
     let hugepages = HUGEPAGES.iter().any(|prefix| resource.starts_with(prefix));
-    if (!in_volume || reference.require("containerName", errors))
-        && reference.require("resource", errors)
-        && !hugepages
-        && !RESOURCES.contains(&resource)
+    if (!in_volume || reference.require("containerName", errors)) && reference.require("resource", errors) && !hugepages
     {
-        errors.push(FieldError::not_supported(&reference.at("resource"), resource, &RESOURCES));
+        reference.known("resource", &RESOURCES, errors);
     }
     let divisors: &[&str] = match resource {
         "limits.cpu" | "requests.cpu" => &CPU_DIVISORS,
@@ -71,13 +63,10 @@ pub(super) fn check_resource(reference: &Node<'_>, in_volume: bool, errors: &mut
         _ => return,
     };
     let Some(divisor) = reference.raw("divisor") else { return };
-    let at = reference.at("divisor");
-    errors.push(match Quantity::from_json(divisor) {
+    let wrong = match Quantity::from_json(divisor) {
         Ok(divisor) if divisor.is_zero() || divisors.contains(&divisor.to_string().as_str()) => return,
-        Ok(divisor) => {
-            let detail = format!("must be one of: {}", divisors.join(", "));
-            FieldError::invalid(&at, divisor, detail)
-        }
-        Err(error) => FieldError::invalid(&at, json::shown(divisor), error.to_string()),
-    });
+        Ok(_) => ["must be one of: ", &divisors.join(", ")].concat(),
+        Err(error) => error.to_string(),
+    };
+    errors.invalid(&reference.at("divisor"), &shown(divisor), &wrong);
 }

@@ -25,8 +25,6 @@ mod field_ref;
 mod images;
 mod init_containers;
 mod mounts;
-mod names;
-mod node;
 mod paths;
 mod ports;
 mod probes;
@@ -38,8 +36,9 @@ mod volumes;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldPath};
-use node::Node;
+use crate::field::{FieldError, Place, Report};
+use crate::node::{Items, Node};
+use crate::ordered::Set;
 use volumes::Volumes;
 
 /// Checks containers and volumes as the parts of one Pod.
@@ -48,36 +47,41 @@ use volumes::Volumes;
 /// caller without any passes a valid stand-in, as Kubernetes wants at least one. Paths start at the Pod:
 /// `spec.initContainers[0].volumeMounts[1].mountPath`.
 pub fn validate(init_containers: &[Value], containers: &[Value], volumes: &[Value]) -> Vec<FieldError> {
-    let spec = FieldPath::new("spec");
     let mut errors = Vec::new();
-    let volumes = volumes::check(Node::list(volumes, &spec.child("volumes")), &mut errors);
-    let containers: Vec<Node<'_>> = Node::list(containers, &spec.child("containers")).collect();
-    let init_path = spec.child("initContainers");
-    let init_containers: Vec<Node<'_>> = Node::list(init_containers, &init_path).collect();
-
-    if containers.is_empty() {
-        errors.push(FieldError::required(&spec.child("containers"), "a Pod needs at least one container"));
-    }
-    let mut names = names::Names::default();
-    for container in &containers {
-        check_container(container, &volumes, &mut errors);
-        names.add(container, &mut errors);
-        probes::check(container, &mut errors);
-        init_containers::check_plain(container, &mut errors);
-    }
-    ports::check_host_ports(&containers, &mut errors);
-    for container in &init_containers {
-        check_container(container, &volumes, &mut errors);
-        names.add(container, &mut errors);
-        init_containers::check(container, &init_path, &mut errors);
-    }
-    security_context::check_host_process(&spec, containers.iter().chain(&init_containers), &mut errors);
+    check(init_containers, containers, volumes, &mut errors);
     errors
 }
 
-/// The rules that hold for containers of every kind.
-fn check_container(container: &Node<'_>, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
-    names::check(container, errors);
+/// [`validate`] with a list to add to.
+pub(super) fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value], errors: &mut Vec<FieldError>) {
+    let spec = Place::new("spec");
+    let volumes = volumes::check(volumes, &spec, errors);
+    if containers.is_empty() {
+        errors.required(&spec.child("containers"), "a Pod needs at least one container");
+    }
+    let mut names = Set::new();
+    for container in Items::of(containers, &spec, "containers") {
+        check_container(&container, &mut names, &volumes, errors);
+        probes::check(&container, errors);
+        init_containers::check_plain(&container, errors);
+    }
+    ports::check_host_ports(Items::of(containers, &spec, "containers"), errors);
+    for container in Items::of(init_containers, &spec, "initContainers") {
+        check_container(&container, &mut names, &volumes, errors);
+        init_containers::check(&container, &spec, errors);
+    }
+    security_context::check_host_process(&spec, containers, init_containers, errors);
+}
+
+/// The rules that hold for containers of every kind. `names` are those of the containers before it, whatever their
+/// kind.
+fn check_container<'v>(
+    container: &Node<'v, '_>,
+    names: &mut Set<&'v str>,
+    volumes: &Volumes<'v>,
+    errors: &mut Vec<FieldError>,
+) {
+    container.require_formatted("name", crate::format::dns_label, errors);
     images::check(container, errors);
     container.one_of("terminationMessagePolicy", &["File", "FallbackToLogsOnError"], errors);
     ports::check(container, errors);
@@ -85,4 +89,8 @@ fn check_container(container: &Node<'_>, volumes: &Volumes<'_>, errors: &mut Vec
     mounts::check(container, volumes, errors);
     resources::check(container, errors);
     security_context::check(container, errors);
+    let name = container.text("name");
+    if !name.is_empty() && !names.insert(name) {
+        container.duplicate("name", errors);
+    }
 }

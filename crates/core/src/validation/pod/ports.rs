@@ -1,7 +1,7 @@
 //! Ports of containers.
 
-use super::node::Node;
-use crate::field::FieldError;
+use crate::field::{FieldError, Report};
+use crate::node::{Items, Node};
 use crate::ordered::Set;
 
 const PORT_MAX: i64 = 65535;
@@ -9,19 +9,19 @@ const PORT_NAME_MAX: usize = 15;
 
 /// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
 /// may stand twice.
-pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut names = Set::new();
     for port in container.items("ports") {
         let name = port.text("name");
         if !name.is_empty() {
             if let Some(wrong) = port_name(name) {
-                errors.push(FieldError::invalid(&port.at("name"), name, wrong));
+                port.invalid("name", wrong, errors);
             } else if !names.insert(name) {
-                errors.push(FieldError::duplicate(&port.at("name"), name));
+                port.duplicate("name", errors);
             }
         }
-        if port.integer("containerPort").unwrap_or_default() == 0 {
-            errors.push(FieldError::required(&port.at("containerPort"), "name the port that the container listens on"));
+        if port.number("containerPort") == 0 {
+            port.required("containerPort", "name the port that the container listens on", errors);
         } else {
             port.in_range("containerPort", 1, PORT_MAX, errors);
         }
@@ -33,34 +33,38 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// No two ports of containers that run side by side claim the same port of the host.
-pub(super) fn check_host_ports(containers: &[Node<'_>], errors: &mut Vec<FieldError>) {
+#[inline(never)]
+pub(super) fn check_host_ports(containers: Items<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut taken = Set::new();
-    for port in containers.iter().flat_map(|container| container.items("ports")) {
-        let number = port.integer("hostPort").unwrap_or_default();
-        let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
-        if number != 0 && !taken.insert((protocol, address, number)) {
-            let claim = format!("{protocol}/{address}/{number}");
-            errors.push(FieldError::duplicate(&port.at("hostPort"), claim));
+    for container in containers {
+        for port in container.items("ports") {
+            let number = port.number("hostPort");
+            if number == 0 {
+                continue;
+            }
+            let claim = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
+            if taken.contains(&claim) {
+                errors.duplicate(&port.at("hostPort"), &claim);
+            } else {
+                taken.insert(claim);
+            }
         }
     }
 }
 
 /// A port that is given by number or by name: the field `port` of a probe or a hook.
-pub(super) fn check_port_reference(action: &Node<'_>, errors: &mut Vec<FieldError>) {
-    if let Some(name) = action.optional_text("port") {
-        if let Some(wrong) = port_name(name) {
-            errors.push(FieldError::invalid(&action.at("port"), name, wrong));
-        }
+pub(super) fn check_port_reference(action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    if action.optional_text("port").is_some() {
+        action.formatted("port", port_name, errors);
     } else {
         check_port_number(action, errors);
     }
 }
 
 /// A port that is given by number: the field `port`; an absent one is 0, which no port is.
-pub(super) fn check_port_number(action: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let number = action.integer("port").unwrap_or_default();
-    if !(1..=PORT_MAX).contains(&number) {
-        errors.push(FieldError::invalid(&action.at("port"), number, "must be between 1 and 65535, inclusive"));
+pub(super) fn check_port_number(action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    if !(1..=PORT_MAX).contains(&action.number("port")) {
+        action.invalid_number("port", "must be between 1 and 65535, inclusive", errors);
     }
 }
 

@@ -1,31 +1,37 @@
 //! Security contexts of containers.
 
-use super::node::{Node, push_wrong};
+use serde_json::Value;
+
 use super::paths::check_descending;
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, FieldError, Place, Report};
 use crate::format;
+use crate::json;
+use crate::node::Node;
 
 const ID_MAX: i64 = i32::MAX as i64;
 /// The longest path of a profile, in bytes.
 const PROFILE_MAX: usize = 4095;
 /// The longest credential spec, in bytes.
 const CREDENTIAL_SPEC_MAX: usize = 64 * 1024;
+const UNMASKED: &str = "Unmasked";
+/// The type of a profile that a file on the node holds.
+const LOCALHOST: &str = "Localhost";
+/// The field that names the file.
+const PROFILE: &str = "localhostProfile";
+const NEEDS_PROFILE: &str = "the type Localhost needs it";
+const NO_PROFILE: &str = "may only be set where the type is Localhost";
+const EMPTY: &str = "must not be empty; remove it";
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
 /// The `securityContext` of one container.
-pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let Some(context) = container.get("securityContext") else { return };
+pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let context = container.part("securityContext");
     context.in_range("runAsUser", 0, ID_MAX, errors);
     context.in_range("runAsGroup", 0, ID_MAX, errors);
-    match context.optional_text("procMount") {
-        None | Some("Default") => {}
-        Some("Unmasked") => {
-            let detail = "needs a Pod with hostUsers: false, which a SidecarSet cannot ask for; remove it";
-            errors.push(FieldError::invalid(&context.at("procMount"), "Unmasked", detail));
-        }
-        Some(other) => {
-            errors.push(FieldError::not_supported(&context.at("procMount"), other, &["Default", "Unmasked"]));
-        }
+    context.known("procMount", &["Default", UNMASKED], errors);
+    if context.text("procMount") == UNMASKED {
+        let detail = "needs a Pod with hostUsers: false, which a SidecarSet cannot ask for; remove it";
+        context.invalid("procMount", detail, errors);
     }
     if let Some(profile) = context.get("seccompProfile") {
         check_seccomp(&profile, errors);
@@ -33,68 +39,63 @@ pub(super) fn check(container: &Node<'_>, errors: &mut Vec<FieldError>) {
     if context.optional_flag("allowPrivilegeEscalation") == Some(false) {
         if context.flag("privileged") {
             let detail = "allowPrivilegeEscalation: false and privileged: true exclude each other";
-            errors.push(FieldError::invalid(&context.path, "", detail));
+            errors.invalid(&context.place, "", detail);
         }
-        if context.get("capabilities").is_some_and(|sets| sets.texts("add").any(|name| name == "CAP_SYS_ADMIN")) {
+        if context.part("capabilities").list("add").iter().any(|name| name == "CAP_SYS_ADMIN") {
             let detail = "allowPrivilegeEscalation: false and the capability CAP_SYS_ADMIN exclude each other";
-            errors.push(FieldError::invalid(&context.path, "", detail));
+            errors.invalid(&context.place, "", detail);
         }
     }
-    if let Some(options) = context.get("windowsOptions") {
-        check_windows(&options, errors);
-    }
+    check_windows(&context.part("windowsOptions"), errors);
     if let Some(profile) = context.get("appArmorProfile") {
         check_app_armor(&profile, errors);
     }
 }
 
-fn check_seccomp(profile: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_seccomp(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     profile.one_of("type", &PROFILES, errors);
-    let at = profile.at("localhostProfile");
-    match (profile.text("type"), profile.optional_text("localhostProfile")) {
-        ("Localhost", None) => errors.push(FieldError::required(&at, "the type Localhost needs it")),
-        ("Localhost", Some(path)) => check_descending(path, &at, errors),
-        (_, Some(path)) => errors.push(FieldError::invalid(&at, path, "may only be set where the type is Localhost")),
-        (_, None) => {}
+    match (profile.text("type") == LOCALHOST, profile.optional_text(PROFILE)) {
+        (true, None) => profile.required(PROFILE, NEEDS_PROFILE, errors),
+        (true, Some(path)) => check_descending(path, &profile.at(PROFILE), errors),
+        (false, Some(_)) => profile.invalid(PROFILE, NO_PROFILE, errors),
+        (false, None) => {}
     }
 }
 
-fn check_app_armor(profile: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_app_armor(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     profile.one_of("type", &PROFILES, errors);
-    let at = profile.at("localhostProfile");
-    match (profile.text("type"), profile.optional_text("localhostProfile")) {
-        ("Localhost", None | Some("")) => errors.push(FieldError::required(&at, "the type Localhost needs it")),
-        ("Localhost", Some(path)) => {
+    let path = profile.text(PROFILE);
+    match profile.text("type") {
+        LOCALHOST if path.is_empty() => profile.required(PROFILE, NEEDS_PROFILE, errors),
+        LOCALHOST => {
             if path.trim() != path {
-                errors.push(FieldError::invalid(&at, path, "must not have leading or trailing white space"));
+                profile.invalid(PROFILE, "must not have leading or trailing white space", errors);
             }
             if path.len() > PROFILE_MAX {
-                let detail = format!("must be no more than {PROFILE_MAX} bytes");
-                errors.push(FieldError::new(&at, Cause::TooLong, detail));
+                errors.too_long(&profile.at(PROFILE), PROFILE_MAX);
             }
         }
-        ("RuntimeDefault" | "Unconfined", Some(path)) => {
-            errors.push(FieldError::invalid(&at, path, "may only be set where the type is Localhost"));
+        "RuntimeDefault" | "Unconfined" if profile.optional_text(PROFILE).is_some() => {
+            profile.invalid(PROFILE, NO_PROFILE, errors);
         }
         _ => {}
     }
 }
 
-fn check_windows(options: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_windows(options: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     options.formatted("gmsaCredentialSpecName", format::dns_subdomain, errors);
     if let Some(spec) = options.optional_text("gmsaCredentialSpec") {
         let wrong = match spec.len() {
-            0 => Some("must not be empty; remove it"),
-            length if length > CREDENTIAL_SPEC_MAX => Some("must not be longer than 64 KiB"),
-            _ => None,
+            0 => EMPTY,
+            length if length > CREDENTIAL_SPEC_MAX => "must not be longer than 64 KiB",
+            _ => "",
         };
-        // The value is a credential: it is never shown.
-        let at = options.at("gmsaCredentialSpec");
-        errors.extend(wrong.map(|detail| FieldError::new(&at, Cause::Invalid, detail)));
+        if !wrong.is_empty() {
+            // The value is a credential: it is never shown.
+            errors.report(Cause::Invalid, &options.at("gmsaCredentialSpec"), None, wrong);
+        }
     }
-    if let Some(name) = options.optional_text("runAsUserName") {
-        push_wrong(&options.at("runAsUserName"), name, wrong_user_name(name).map(str::to_owned), errors);
-    }
+    options.formatted("runAsUserName", wrong_user_name, errors);
 }
 
 /// What is wrong with a Windows user, `user` or `DOMAIN\user`, if anything.
@@ -102,7 +103,7 @@ fn wrong_user_name(name: &str) -> Option<&'static str> {
     const DOMAIN_MAX: usize = 255;
     const USER_MAX: usize = 104;
     if name.is_empty() {
-        return Some("must not be empty; remove it");
+        return Some(EMPTY);
     }
     if name.bytes().any(|byte| byte.is_ascii_control()) {
         return Some("must not contain control characters");
@@ -143,25 +144,24 @@ fn is_dns_domain(domain: &str) -> bool {
 }
 
 /// Host-process containers (Windows): all or none, and only in a Pod on the host's network, which this one is not.
-pub(super) fn check_host_process<'n, 'v: 'n>(
-    spec: &FieldPath,
-    containers: impl Iterator<Item = &'n Node<'v>>,
+pub(super) fn check_host_process(
+    spec: &Place<'_>,
+    containers: &[Value],
+    init_containers: &[Value],
     errors: &mut Vec<FieldError>,
 ) {
-    let asks = |container: &Node<'_>| {
-        container
-            .get("securityContext")
-            .and_then(|context| context.get("windowsOptions"))
-            .is_some_and(|options| options.flag("hostProcess"))
-    };
-    let (host_process, others): (Vec<_>, Vec<_>) = containers.partition(|container| asks(container));
-    if host_process.is_empty() {
+    let (mut some, mut all) = (false, true);
+    for container in containers.iter().chain(init_containers) {
+        let asks = json::flag(container, &["securityContext", "windowsOptions", "hostProcess"]);
+        some |= asks;
+        all &= asks;
+    }
+    if !some {
         return;
     }
-    if !others.is_empty() {
-        let detail = "either all containers are host-process containers or none is";
-        errors.push(FieldError::invalid(spec, "", detail));
+    if !all {
+        errors.invalid(spec, "", "either all containers are host-process containers or none is");
     }
     let detail = "host-process containers need the host's network, which a SidecarSet cannot ask for";
-    errors.push(FieldError::invalid(&spec.child("hostNetwork"), false, detail));
+    errors.invalid(&spec.child("hostNetwork"), "false", detail);
 }

@@ -2,9 +2,16 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::conflicts;
-use super::{container, paths, set};
+use super::{collect, container, paths, set};
+use crate::field::FieldError;
+use crate::sidecar_set::SidecarSet;
 
 const NAME: &str = "spec.containers[0].name";
+
+/// What is in conflict with any of `others`.
+fn errors(set: &SidecarSet, others: &[SidecarSet]) -> Vec<FieldError> {
+    collect(|errors| others.iter().for_each(|other| conflicts::check(set, other, errors)))
+}
 
 fn labels(key: &str, value: &str) -> Value {
     json!({"matchLabels": {key: value}})
@@ -28,25 +35,25 @@ fn labels(key: &str, value: &str) -> Value {
 #[case::v53_an_equal_volume(json!({"containers": [], "volumes": [{"name": "log", "emptyDir": {"medium": ""}}]}), &[])]
 fn v50_v53_other_sets(#[case] changes: Value, #[case] expected: &[&str]) {
     let other = set("other", json!({"spec": changes}));
-    assert_eq!(paths(&conflicts::validate(&set("a", json!({})), &[other])), expected);
+    assert_eq!(paths(&errors(&set("a", json!({})), &[other])), expected);
 }
 
 #[test]
 fn v50_disjoint_namespaces_never_meet() {
     let of = |name, env| set(name, json!({"spec": {"namespaceSelector": labels("env", env)}}));
-    assert_eq!(conflicts::validate(&of("a", "prod"), &[of("b", "test")]), []);
-    assert_eq!(paths(&conflicts::validate(&of("a", "prod"), &[of("b", "prod")])), [NAME]);
+    assert_eq!(errors(&of("a", "prod"), &[of("b", "test")]), []);
+    assert_eq!(paths(&errors(&of("a", "prod"), &[of("b", "prod")])), [NAME]);
 }
 
 #[test]
 fn v50_a_set_does_not_conflict_with_what_it_replaces() {
-    assert_eq!(conflicts::validate(&set("a", json!({})), &[set("a", json!({}))]), []);
+    assert_eq!(errors(&set("a", json!({})), &[set("a", json!({}))]), []);
 }
 
 #[test]
 fn v52_init_containers() {
     let of = |name| set(name, json!({"spec": {"containers": [], "initContainers": [container("i", json!({}))]}}));
-    let errors = conflicts::validate(&of("a"), &[of("b")]);
+    let errors = errors(&of("a"), &[of("b")]);
     assert_eq!(paths(&errors), ["spec.initContainers[0].name"]);
     assert!(errors[0].detail.contains("\"b\""), "{}", errors[0]);
 }
@@ -56,8 +63,8 @@ fn v53_volumes_are_compared_by_what_they_say() {
     let of = |name, size: Value| {
         set(name, json!({"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]}}))
     };
-    assert_eq!(conflicts::validate(&of("a", json!("1024Mi")), &[of("b", json!("1Gi"))]), []);
-    assert_eq!(paths(&conflicts::validate(&of("a", json!("1G")), &[of("b", json!("1Gi"))])), ["spec.volumes[0]"]);
+    assert_eq!(errors(&of("a", json!("1024Mi")), &[of("b", json!("1Gi"))]), []);
+    assert_eq!(paths(&errors(&of("a", json!("1G")), &[of("b", json!("1Gi"))])), ["spec.volumes[0]"]);
 }
 
 #[rstest]
@@ -72,7 +79,7 @@ fn v54_annotations(#[case] own: &str, #[case] theirs: &str, #[case] conflict: bo
         let patches = json!([{"annotations": {"free": name}, "patchPolicy": "Retain"}, {"annotations": {"a": "b"}, "patchPolicy": policy}]);
         set(name, json!({"spec": {"containers": [container(name, json!({}))], "patchPodMetadata": patches}}))
     };
-    let errors = conflicts::validate(&of("x", own), &[of("y", theirs)]);
+    let errors = errors(&of("x", own), &[of("y", theirs)]);
     let expected: &[&str] = if conflict { &["spec.patchPodMetadata[1].annotations[a]"] } else { &[] };
     assert_eq!(paths(&errors), expected);
 }
@@ -84,7 +91,7 @@ fn q1_a_canary_and_its_base_share_containers_and_two_canaries_do_not() {
         set(name, json!({"metadata": {"annotations": annotations}}))
     };
     let base = || set("base", json!({}));
-    assert_eq!(conflicts::validate(&canary("c"), &[base()]), []);
-    assert_eq!(conflicts::validate(&base(), &[canary("c")]), []);
-    assert_eq!(paths(&conflicts::validate(&canary("c"), &[base(), canary("d")])), [NAME]);
+    assert_eq!(errors(&canary("c"), &[base()]), []);
+    assert_eq!(errors(&base(), &[canary("c")]), []);
+    assert_eq!(paths(&errors(&canary("c"), &[base(), canary("d")])), [NAME]);
 }

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::{Finding, injection, whitelist};
+use super::super::{Findings, injection, whitelist};
 use super::set;
 use crate::gates::Gates;
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
@@ -35,8 +35,15 @@ fn patching(annotations: Value) -> SidecarSet {
     set("a", json!({"metadata": {"labels": {"team": "x"}}, "spec": {"patchPodMetadata": patches}}))
 }
 
-fn fields(findings: &[Finding]) -> Vec<(&str, Code)> {
-    findings.iter().map(|finding| (finding.error.path.as_str(), finding.code)).collect()
+fn collect(rule: impl FnOnce(&mut Findings)) -> Findings {
+    let mut findings = Findings::default();
+    rule(&mut findings);
+    findings
+}
+
+fn fields(findings: &Findings) -> Vec<(&str, Code)> {
+    let invalid = findings.invalid.iter().map(|error| (error.path.as_str(), Code::Invalid));
+    invalid.chain(findings.unavailable.iter().map(|error| (error.path.as_str(), Code::Unavailable))).collect()
 }
 
 const ALL: (&str, Code) = ("spec.patchPodMetadata", Code::Invalid);
@@ -60,7 +67,8 @@ const ALL: (&str, Code) = ("spec.patchPodMetadata", Code::Invalid);
 fn v22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&str, Code)]) {
     let cluster = Cluster::of(config_map(text));
     let set = patching(json!({"key-a": "v"}));
-    let findings = whitelist::validate(&set, Gates::default(), None, "kruise-system", &cluster);
+    let findings =
+        collect(|findings| whitelist::check(&set, Gates::default(), None, "kruise-system", &cluster, findings));
     assert_eq!(fields(&findings), expected);
     assert_eq!(cluster.1.get(), 1);
 }
@@ -88,7 +96,9 @@ fn v21_the_gate_speaks_where_no_whitelist_does(
     let set = patching(json!({"a": "v"}));
     for (allowed, expected) in [(false, closed), (true, open)] {
         let gates = Gates { patch_pod_metadata_defaults_allowed: allowed, ..Gates::default() };
-        let findings = whitelist::validate(&set, gates, None, "kruise-system", &Cluster::of(answer.clone()));
+        let findings = collect(|findings| {
+            whitelist::check(&set, gates, None, "kruise-system", &Cluster::of(answer.clone()), findings)
+        });
         assert_eq!(fields(&findings), expected, "gate {allowed}");
     }
 }
@@ -97,11 +107,11 @@ fn v21_the_gate_speaks_where_no_whitelist_does(
 fn v20_nothing_is_asked_without_need() {
     let cluster = Cluster::of(Answer::Failed(Failure::Timeout));
     let validate = |set: &SidecarSet, inline: Option<&Value>| {
-        whitelist::validate(set, Gates::default(), inline, "kruise-system", &cluster)
+        collect(|findings| whitelist::check(set, Gates::default(), inline, "kruise-system", &cluster, findings))
     };
-    assert_eq!(validate(&set("a", json!({})), None), []);
+    assert_eq!(validate(&set("a", json!({})), None), Findings::default());
     let inline = json!({"rules": [{"allowedAnnotationKeyExprs": ["^a$"]}]});
-    assert_eq!(validate(&patching(json!({"a": ""})), Some(&inline)), []);
+    assert_eq!(validate(&patching(json!({"a": ""})), Some(&inline)), Findings::default());
     assert_eq!(
         fields(&validate(&patching(json!({"b": ""})), Some(&inline))),
         [("spec.patchPodMetadata[0].annotations[b]", Code::Invalid)]
@@ -125,7 +135,8 @@ fn revision(data: Value) -> Answer {
 #[case::unknown(Answer::Failed(Failure::Timeout), Some(Code::Unavailable))]
 fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
     let set = set("a", json!({"spec": {"injectionStrategy": {"revision": {"revisionName": "r"}}}}));
-    let findings = injection::validate_revision(&set, &[], "kruise-system", &Cluster::of(answer));
+    let findings =
+        collect(|findings| injection::check_revision(&set, &[], "kruise-system", &Cluster::of(answer), findings));
     let expected: Vec<_> =
         expected.into_iter().map(|code| ("spec.injectionStrategy.revision.revisionName", code)).collect();
     assert_eq!(fields(&findings), expected);
@@ -134,6 +145,9 @@ fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Optio
 #[test]
 fn v6_nothing_is_asked_for_the_latest_version() {
     let cluster = Cluster::of(Answer::Failed(Failure::Timeout));
-    assert_eq!(injection::validate_revision(&set("a", json!({})), &[], "kruise-system", &cluster), []);
+    assert_eq!(
+        collect(|findings| injection::check_revision(&set("a", json!({})), &[], "kruise-system", &cluster, findings)),
+        Findings::default()
+    );
     assert_eq!(cluster.1.get(), 0);
 }

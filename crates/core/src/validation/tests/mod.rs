@@ -51,6 +51,13 @@ fn merge(target: &mut Value, changes: Value) {
     }
 }
 
+/// What a rule adds to an empty list.
+fn collect(rule: impl FnOnce(&mut Vec<FieldError>)) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    rule(&mut errors);
+    errors
+}
+
 /// The paths of errors, in order.
 fn paths(errors: &[FieldError]) -> Vec<&str> {
     errors.iter().map(|error| error.path.as_str()).collect()

@@ -2,7 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::{canary, update, validate, validate_manifest};
-use super::{container, paths, set, with_spec};
+use super::{collect, container, paths, set, with_spec};
 
 #[test]
 fn a_valid_set_has_no_errors() {
@@ -83,15 +83,22 @@ fn v3_canaries_alone(#[case] base: &str, #[case] flag: &str, #[case] update: &st
 fn v3_canaries_and_their_base() {
     let canary = canary_of("base", "true", "NotUpdate");
     let base = set("base", json!({}));
-    assert_eq!(canary::validate_base(&canary, std::slice::from_ref(&base)), []);
-    assert_eq!(paths(&canary::validate_base(&canary, &[])), [BASE]);
-    assert_eq!(canary::validate_base(&base, &[]), [], "no canary, no base");
+    assert_eq!(collect(|errors| canary::check_base(&canary, std::slice::from_ref(&base), errors)), []);
+    assert_eq!(paths(&collect(|errors| canary::check_base(&canary, &[], errors))), [BASE]);
+    assert_eq!(collect(|errors| canary::check_base(&base, &[], errors)), [], "no canary, no base");
     let annotations = json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "x"});
     let chained = set("base", json!({"metadata": {"annotations": annotations}}));
-    assert_eq!(paths(&canary::validate_base(&canary, &[chained])), [BASE]);
-    assert_eq!(paths(&update::validate(&canary, &canary_of("other", "true", "NotUpdate"))), [BASE]);
-    assert_eq!(paths(&update::validate(&canary, &set("a", json!({})))), [BASE], "a base cannot be added either");
-    assert_eq!(update::validate(&canary, &canary), []);
+    assert_eq!(paths(&collect(|errors| canary::check_base(&canary, &[chained], errors))), [BASE]);
+    assert_eq!(
+        paths(&collect(|errors| update::check(&canary, &canary_of("other", "true", "NotUpdate"), errors))),
+        [BASE]
+    );
+    assert_eq!(
+        paths(&collect(|errors| update::check(&canary, &set("a", json!({})), errors))),
+        [BASE],
+        "a base cannot be added either"
+    );
+    assert_eq!(collect(|errors| update::check(&canary, &canary, errors)), []);
 }
 
 #[rstest]
@@ -288,5 +295,5 @@ fn v30_updates(#[case] containers: Value, #[case] expected: &[&str]) {
     ]}));
     old.as_value_mut()["spec"]["containers"][2]["upgradeStrategy"] = json!({});
     let new = with_spec(json!({"containers": containers, "initContainers": [container("free", json!({}))]}));
-    assert_eq!(paths(&update::validate(&new, &old)), expected);
+    assert_eq!(paths(&collect(|errors| update::check(&new, &old, errors))), expected);
 }

@@ -2,66 +2,52 @@
 
 use serde_json::Value;
 
-use super::super::node::{Node, lower_case, push_wrong};
-use super::{check_known, selector};
-use crate::field::{Cause, FieldError};
+use crate::field::{FieldError, Report};
 use crate::format;
 use crate::json;
+use crate::node::Node;
 use crate::quantity::Quantity;
+use crate::selector;
+use crate::validation::metadata::check_annotations;
 
-/// The longest annotations, keys and values together, in bytes.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const ALONE: &str = "ReadWriteOncePod";
-/// The metadata that a template may not have, each with the name under which Kubernetes reports it.
-const NOT_IN_TEMPLATES: [(&str, &str); 13] = [
-    ("name", "name"),
-    ("generateName", "generateName"),
-    ("namespace", "namespace"),
-    ("selfLink", "selfLink"),
-    ("uid", "uID"),
-    ("resourceVersion", "resourceVersion"),
-    ("generation", "generation"),
-    ("creationTimestamp", "creationTimestamp"),
-    ("deletionTimestamp", "deletionTimestamp"),
-    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
-    ("ownerReferences", "ownerReferences"),
-    ("finalizers", "finalizers"),
-    ("managedFields", "managedFields"),
+/// The metadata that a template may not have.
+const NOT_IN_TEMPLATES: [&str; 13] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 ];
 
 /// `persistentVolumeClaim`.
-pub(super) fn check_reference(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_reference(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("claimName", errors);
 }
 
 /// `ephemeral`: the template of a claim.
-pub(super) fn check_ephemeral(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_ephemeral(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let Some(template) = source.get("volumeClaimTemplate") else {
-        errors.push(FieldError::required(&source.at("volumeClaimTemplate"), "an ephemeral volume needs a template"));
+        source.required("volumeClaimTemplate", "an ephemeral volume needs a template", errors);
         return;
     };
-    if let Some(metadata) = template.get("metadata") {
-        check_metadata(&metadata, errors);
-    }
-    let nothing = Value::Null;
-    let spec = Node { value: template.raw("spec").unwrap_or(&nothing), path: template.at("spec") };
-    check_spec(&spec, errors);
+    check_metadata(&template.part("metadata"), errors);
+    check_spec(&template.part("spec"), errors);
 }
 
-fn check_metadata(metadata: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let at = metadata.at("annotations");
-    let mut size = 0_usize;
-    for (key, value) in json::string_map(metadata.value, &["annotations"]) {
-        push_wrong(&at, key, format::qualified_name(&lower_case(key)), errors);
-        size = size.saturating_add(key.len()).saturating_add(value.len());
-    }
-    if size > ANNOTATIONS_MAX {
-        let detail = format!("must be no more than {ANNOTATIONS_MAX} bytes in all");
-        errors.push(FieldError::new(&at, Cause::TooLong, detail));
-    }
+fn check_metadata(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    check_annotations(metadata, errors);
     selector::check_labels(metadata, "labels", errors);
-    for (key, reported_as) in NOT_IN_TEMPLATES {
+    for key in NOT_IN_TEMPLATES {
         let set = match metadata.raw(key) {
             None => false,
             Some(Value::String(text)) => !text.is_empty(),
@@ -71,80 +57,79 @@ fn check_metadata(metadata: &Node<'_>, errors: &mut Vec<FieldError>) {
             Some(value) => value.as_i64() != Some(0),
         };
         if set {
-            let detail = "a template has labels and annotations only; remove it";
-            errors.push(FieldError::forbidden(&metadata.at(reported_as), detail));
+            // Kubernetes reports this one under another name.
+            let reported_as = if key == "uid" { "uID" } else { key };
+            metadata.forbidden(reported_as, "a template has labels and annotations only; remove it", errors);
         }
     }
 }
 
-fn check_spec(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_spec(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     spec.require("accessModes", errors);
     if let Some(labels) = spec.get("selector") {
         selector::check(&labels, errors);
     }
     let modes_at = spec.at("accessModes");
-    for mode in spec.texts("accessModes").filter(|mode| !ACCESS_MODES.contains(mode)) {
-        errors.push(FieldError::not_supported(&modes_at, mode, &ACCESS_MODES));
+    let (mut alone, mut shared) = (false, false);
+    for mode in spec.list("accessModes").iter().filter_map(Value::as_str) {
+        match mode {
+            ALONE => alone = true,
+            mode if ACCESS_MODES.contains(&mode) => shared = true,
+            mode => errors.not_supported(&modes_at, mode, &ACCESS_MODES),
+        }
     }
-    let has =
-        |alone: bool| spec.texts("accessModes").any(|mode| ACCESS_MODES.contains(&mode) && (mode == ALONE) == alone);
-    if has(true) && has(false) {
-        errors.push(FieldError::forbidden(&modes_at, "ReadWriteOncePod does not go with other access modes"));
+    if alone && shared {
+        errors.forbidden(&modes_at, "ReadWriteOncePod does not go with other access modes");
     }
     check_storage(spec, errors);
-    let class = spec.text("storageClassName");
-    if !class.is_empty() {
-        push_wrong(&spec.at("storageClassName"), class, format::dns_subdomain(class), errors);
-    }
-    check_known(spec, "volumeMode", &["Block", "Filesystem"], errors);
+    spec.formatted_unless_empty("storageClassName", format::dns_subdomain, errors);
+    spec.known("volumeMode", &["Block", "Filesystem"], errors);
     check_data_sources(spec, errors);
 }
 
-fn check_storage(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let at = spec.at("resources").key("storage");
+fn check_storage(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let resources = spec.at("resources");
+    let at = resources.key("storage");
     match json::at(spec.value, &["resources", "requests", "storage"]).map(Quantity::from_json) {
-        None => errors.push(FieldError::required(&at, "a claim needs resources.requests.storage")),
+        None => errors.required(&at, "a claim needs resources.requests.storage"),
         Some(Ok(size)) if size.is_zero() || size.is_negative() => {
-            errors.push(FieldError::invalid(&at, size, "must be greater than zero"));
+            errors.invalid(&at, &size.to_string(), "must be greater than zero");
         }
         Some(Ok(_)) => {}
-        Some(Err(error)) => errors.push(FieldError::invalid(&at, "", error.to_string())),
+        Some(Err(error)) => errors.invalid(&at, "", &error.to_string()),
     }
 }
 
-fn check_data_sources(spec: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let source = spec.get("dataSource");
-    let reference = spec.get("dataSourceRef");
-    for object in [&source, &reference].into_iter().flatten() {
-        check_data_source(object, errors);
+fn check_data_sources(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    for key in ["dataSource", "dataSourceRef"] {
+        if let Some(object) = spec.get(key) {
+            check_data_source(&object, errors);
+        }
     }
-    let Some(reference) = reference else { return };
-    let namespace = reference.text("namespace");
-    if !namespace.is_empty() {
-        push_wrong(&reference.at("namespace"), namespace, format::dns_label(namespace), errors);
+    let reference = spec.part("dataSourceRef");
+    reference.formatted_unless_empty("namespace", format::dns_label, errors);
+    if !spec.has("dataSource") || !spec.has("dataSourceRef") {
+        return;
     }
-    let Some(source) = source else { return };
-    if !namespace.is_empty() {
-        let detail = "dataSource does not go with dataSourceRef.namespace; remove it";
-        errors.push(FieldError::invalid(&spec.path, "dataSource", detail));
-    } else if identity(&source) != identity(&reference) {
-        let detail = "dataSource must match dataSourceRef; remove dataSource";
-        errors.push(FieldError::invalid(&spec.path, "dataSource", detail));
-    }
+    let source = spec.part("dataSource");
+    let detail = if !reference.text("namespace").is_empty() {
+        "dataSource does not go with dataSourceRef.namespace; remove it"
+    } else if source.optional_text("apiGroup") != reference.optional_text("apiGroup")
+        || ["kind", "name"].iter().any(|key| source.text(key) != reference.text(key))
+    {
+        "dataSource must match dataSourceRef; remove dataSource"
+    } else {
+        return;
+    };
+    errors.invalid(&spec.place, "dataSource", detail);
 }
 
-fn check_data_source(object: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_data_source(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     object.require("name", errors);
     object.require("kind", errors);
-    let group = object.text("apiGroup");
-    if !group.is_empty() {
-        push_wrong(&object.at("apiGroup"), group, format::dns_subdomain(group), errors);
-    } else if object.text("kind") != "PersistentVolumeClaim" {
+    object.formatted_unless_empty("apiGroup", format::dns_subdomain, errors);
+    if object.text("apiGroup").is_empty() && object.text("kind") != "PersistentVolumeClaim" {
         let detail = "must be a PersistentVolumeClaim where there is no apiGroup";
-        errors.push(FieldError::invalid(&object.path, object.text("kind"), detail));
+        errors.invalid(&object.place, object.text("kind"), detail);
     }
-}
-
-fn identity<'a>(object: &Node<'a>) -> (Option<&'a str>, &'a str, &'a str) {
-    (object.optional_text("apiGroup"), object.text("kind"), object.text("name"))
 }

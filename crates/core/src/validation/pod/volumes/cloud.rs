@@ -1,37 +1,37 @@
 //! Disks and shares of cloud providers.
 
-use super::super::node::Node;
-use super::{check_known, check_secret_ref, require_all};
-use crate::field::{Cause, FieldError};
+use super::{check_secret_ref, require_all};
+use crate::field::{Cause, FieldError, Report};
+use crate::node::Node;
 
 /// `gcePersistentDisk`.
-pub(super) fn check_gce_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_gce_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("pdName", errors);
     source.in_range("partition", 0, 255, errors);
 }
 
 /// `awsElasticBlockStore`.
-pub(super) fn check_aws_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_aws_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumeID", errors);
     source.in_range("partition", 0, 255, errors);
 }
 
 /// `cinder`.
-pub(super) fn check_cinder(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_cinder(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumeID", errors);
     check_secret_ref(source, errors);
 }
 
 /// `azureFile`.
-pub(super) fn check_azure_file(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_azure_file(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["secretName", "shareName"], errors);
 }
 
 /// `azureDisk`: the kind decides what the URI looks like.
-pub(super) fn check_azure_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_azure_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["diskName", "diskURI"], errors);
-    check_known(source, "cachingMode", &["None", "ReadOnly", "ReadWrite"], errors);
-    check_known(source, "kind", &["Dedicated", "Managed", "Shared"], errors);
+    source.known("cachingMode", &["None", "ReadOnly", "ReadWrite"], errors);
+    source.known("kind", &["Dedicated", "Managed", "Shared"], errors);
     let prefix = match source.optional_text("kind") {
         None => return,
         Some("Managed") => "/subscriptions/",
@@ -39,17 +39,17 @@ pub(super) fn check_azure_disk(source: &Node<'_>, errors: &mut Vec<FieldError>) 
     };
     let uri = source.text("diskURI");
     if !uri.starts_with(prefix) {
-        let detail = format!("a disk of this kind has a URI that begins with {prefix}");
-        errors.push(FieldError::new(&source.at("diskURI"), Cause::NotSupported, detail).showing(uri));
+        let detail = ["a disk of this kind has a URI that begins with ", prefix].concat();
+        errors.report(Cause::NotSupported, &source.at("diskURI"), Some(uri), &detail);
     }
 }
 
 /// `vsphereVolume`.
-pub(super) fn check_vsphere(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_vsphere(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumePath", errors);
 }
 
 /// `photonPersistentDisk`.
-pub(super) fn check_photon(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_photon(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("pdID", errors);
 }

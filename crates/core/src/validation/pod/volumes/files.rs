@@ -1,26 +1,26 @@
 //! Volumes whose files come from objects: secret, configMap, downwardAPI.
 
 use super::super::field_ref;
-use super::super::node::Node;
 use super::super::paths::check_not_reserved;
 use super::check_mode;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldError, Place, Report};
+use crate::node::Node;
 
 /// The fields of the Pod that a file may show.
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
 /// `secret`.
-pub(super) fn check_secret(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_secret(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_named(source, "secretName", errors);
 }
 
 /// `configMap`.
-pub(super) fn check_config_map(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_config_map(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_named(source, "name", errors);
 }
 
-fn check_named(source: &Node<'_>, name: &str, errors: &mut Vec<FieldError>) {
+fn check_named(source: &Node<'_, '_>, name: &str, errors: &mut Vec<FieldError>) {
     source.require(name, errors);
     check_mode(source, "defaultMode", errors);
     for item in source.items("items") {
@@ -29,7 +29,7 @@ fn check_named(source: &Node<'_>, name: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// One key and the file that shows it.
-pub(super) fn check_key_to_path(item: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_key_to_path(item: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     item.require("key", errors);
     item.require("path", errors);
     check_not_reserved(item.text("path"), &item.at("path"), errors);
@@ -37,28 +37,27 @@ pub(super) fn check_key_to_path(item: &Node<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// `downwardAPI`.
-pub(super) fn check_downward_api(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_downward_api(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_mode(source, "defaultMode", errors);
     for file in source.items("items") {
-        check_downward_api_file(&file, &source.path, errors);
+        check_downward_api_file(&file, source.place, errors);
     }
 }
 
-/// One file of a downward API source. Kubernetes reports its errors at the source, which is at `path`.
-pub(super) fn check_downward_api_file(file: &Node<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let file = Node { value: file.value, path: path.clone() };
+/// One file of a downward API source. Kubernetes reports its errors at the source, which is at `place`.
+#[inline(never)]
+pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: Place<'_>, errors: &mut Vec<FieldError>) {
+    let file = Node { value: file.value, place };
     file.require("path", errors);
     check_not_reserved(file.text("path"), &file.at("path"), errors);
     match (file.get("fieldRef"), file.get("resourceFieldRef")) {
-        (None, None) => {
-            errors.push(FieldError::required(path, "each file needs a fieldRef or a resourceFieldRef"));
-        }
+        (None, None) => errors.required(&place, "each file needs a fieldRef or a resourceFieldRef"),
         (None, Some(resource)) => field_ref::check_resource(&resource, true, errors),
         (Some(field), resource) => {
             field_ref::check_field(&field, &FIELDS, errors);
             if resource.is_some() {
                 let detail = "fieldRef and resourceFieldRef exclude each other; make two files of them";
-                errors.push(FieldError::invalid(path, file.text("path"), detail));
+                errors.invalid(&place, file.text("path"), detail);
             }
         }
     }

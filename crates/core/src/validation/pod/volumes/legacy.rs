@@ -1,48 +1,45 @@
 //! Storage that Kubernetes has retired but still takes: git, Flocker, Quobyte, flex drivers, Portworx, `StorageOS`,
 //! `ScaleIO`.
 
-use super::super::node::{Node, lower_case};
 use super::super::paths::check_descending;
 use super::{check_secret_ref, require_all};
-use crate::field::FieldError;
+use crate::field::{FieldError, Report};
 use crate::format;
 use crate::json;
+use crate::node::{Node, lower_case};
 
 /// The longest tenant of a Quobyte volume, in bytes.
 const TENANT_MAX: usize = 64;
 
 /// `gitRepo`.
-pub(super) fn check_git_repo(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_git_repo(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("repository", errors);
     check_descending(source.text("directory"), &source.at("directory"), errors);
 }
 
 /// `flocker`.
-pub(super) fn check_flocker(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let (name, id) = (source.text("datasetName"), source.text("datasetUUID"));
     match (name.is_empty(), id.is_empty()) {
-        (true, true) => errors.push(FieldError::required(&source.path, "needs datasetName or datasetUUID")),
+        (true, true) => errors.required(&source.place, "needs datasetName or datasetUUID"),
         (false, false) => {
-            let detail = "datasetName and datasetUUID exclude each other; remove one";
-            errors.push(FieldError::invalid(&source.path, name, detail));
+            errors.invalid(&source.place, name, "datasetName and datasetUUID exclude each other; remove one");
         }
         _ => {}
     }
     if name.contains('/') {
-        errors.push(FieldError::invalid(&source.at("datasetName"), name, "must not contain '/'"));
+        source.invalid("datasetName", "must not contain '/'", errors);
     }
 }
 
 /// `quobyte`: the registry is one host:port or several, joined by commas.
-pub(super) fn check_quobyte(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_quobyte(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if source.require("registry", errors) {
         let registry = source.text("registry");
         if source.text("tenant").len() > TENANT_MAX {
-            let detail = "must be a UUID of no more than 64 characters";
-            errors.push(FieldError::required(&source.at("tenant"), detail));
+            source.required("tenant", "must be a UUID of no more than 64 characters", errors);
         } else if !registry.split(',').all(is_host_and_port) {
-            let detail = "must be a host:port pair, or several joined by commas";
-            errors.push(FieldError::invalid(&source.at("registry"), registry, detail));
+            source.invalid("registry", "must be a host:port pair, or several joined by commas", errors);
         }
     }
     source.require("volume", errors);
@@ -62,35 +59,31 @@ fn is_host_and_port(pair: &str) -> bool {
 }
 
 /// `flexVolume`: options of Kubernetes' own namespaces are reserved.
-pub(super) fn check_flex_volume(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_flex_volume(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("driver", errors);
     for (key, _) in json::string_map(source.value, &["options"]) {
         let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
-        let namespace = format!(".{}", lower_case(namespace));
+        let namespace = [".", &lower_case(namespace)].concat();
         if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
             let detail = "the namespaces kubernetes.io and k8s.io are reserved; rename the option";
-            errors.push(FieldError::invalid(&source.at("options").key(key), key, detail));
+            errors.invalid(&source.at("options").key(key), key, detail);
         }
     }
 }
 
 /// `portworxVolume`.
-pub(super) fn check_portworx(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_portworx(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("volumeID", errors);
 }
 
 /// `storageos`.
-pub(super) fn check_storage_os(source: &Node<'_>, errors: &mut Vec<FieldError>) {
-    if source.require("volumeName", errors) {
-        source.formatted("volumeName", format::dns_label, errors);
-    }
-    if !source.text("volumeNamespace").is_empty() {
-        source.formatted("volumeNamespace", format::dns_label, errors);
-    }
+pub(super) fn check_storage_os(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    source.require_formatted("volumeName", format::dns_label, errors);
+    source.formatted_unless_empty("volumeNamespace", format::dns_label, errors);
     check_secret_ref(source, errors);
 }
 
 /// `scaleIO`.
-pub(super) fn check_scale_io(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_scale_io(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["gateway", "system", "volumeName"], errors);
 }

@@ -6,13 +6,14 @@ mod files;
 mod legacy;
 mod network;
 mod projected;
-mod selector;
+
+use serde_json::Value;
 
 use super::images::PULL_POLICIES;
-use super::node::{Node, lower_case, push_wrong};
 use super::paths::check_no_backsteps;
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{FieldError, Place, Report};
 use crate::format;
+use crate::node::{Items, Node, lower_case};
 use crate::ordered::{Map, Set};
 use crate::quantity::Quantity;
 
@@ -25,17 +26,25 @@ const HOST_PATH_TYPES: [&str; 8] =
 
 /// The volumes without an error of their own, by name.
 #[derive(Default)]
-pub(super) struct Volumes<'a>(Map<&'a str, Node<'a>>);
+pub(super) struct Volumes<'v>(Map<&'v str, &'v Value>);
 
-impl<'a> Volumes<'a> {
-    /// The volume called `name`.
-    pub(super) fn get(&self, name: &str) -> Option<&Node<'a>> {
-        self.0.get(name)
+impl Volumes<'_> {
+    /// Whether there is a volume called `name`.
+    #[inline(never)]
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Whether there is a volume called `name` with one of these sources.
+    #[inline(never)]
+    pub(super) fn has_source(&self, name: &str, sources: &[&str]) -> bool {
+        let volume = self.0.get(name);
+        volume.is_some_and(|volume| sources.iter().any(|source| Node::root(volume).has(source)))
     }
 }
 
 /// Checks the content of a source.
-type Check = fn(&Node<'_>, &mut Vec<FieldError>);
+type Check = fn(&Node<'_, '_>, &mut Vec<FieldError>);
 
 /// One type of volume: its key, the name under which its content is checked and the one under which it is reported
 /// when it is one source too many (which Kubernetes writes differently for a few), and its check.
@@ -85,138 +94,125 @@ static SOURCES: [Source; 30] = [
     source("image", check_image),
 ];
 
-/// Checks all volumes; answers those that containers can use.
-pub(super) fn check<'a>(volumes: impl Iterator<Item = Node<'a>>, errors: &mut Vec<FieldError>) -> Volumes<'a> {
-    let volumes: Vec<Node<'a>> = volumes.collect();
-    let made: Set<String> =
-        volumes.iter().filter(|volume| volume.has("ephemeral")).map(|volume| claim_name(volume)).collect();
+/// Checks all volumes, which are those of `spec`; answers those that containers can use.
+pub(super) fn check<'v>(volumes: &'v [Value], spec: &Place<'_>, errors: &mut Vec<FieldError>) -> Volumes<'v> {
+    let mut made: Set<String> = Set::new();
+    for volume in Items::of(volumes, spec, "volumes") {
+        if volume.has("ephemeral") {
+            made.insert(claim_name(&volume));
+        }
+    }
     let mut usable = Volumes::default();
-    for volume in volumes {
+    for volume in Items::of(volumes, spec, "volumes") {
         let before = errors.len();
         check_source(&volume, errors);
         let name = volume.text("name");
-        if volume.require("name", errors) {
-            push_wrong(&volume.at("name"), name, format::dns_label(name), errors);
-        }
-        if usable.0.contains_key(name) {
-            errors.push(FieldError::duplicate(&volume.at("name"), name));
+        volume.require_formatted("name", format::dns_label, errors);
+        if usable.has(name) {
+            volume.duplicate("name", errors);
         }
         let fine = errors.len() == before;
-        if let Some(claim) = volume.get("persistentVolumeClaim")
-            && made.contains(claim.text("claimName"))
-        {
-            let detail = "must not be the claim that is made for an ephemeral volume";
-            errors.push(FieldError::invalid(&claim.at("claimName"), claim.text("claimName"), detail));
+        let claim = volume.part("persistentVolumeClaim");
+        if made.contains(claim.text("claimName")) {
+            claim.invalid("claimName", "must not be the claim that is made for an ephemeral volume", errors);
         }
         if fine {
-            usable.0.insert(name, volume);
+            usable.0.insert(name, volume.value);
         }
     }
     usable
 }
 
 /// The name of the claim that is made for an ephemeral volume.
-fn claim_name(volume: &Node<'_>) -> String {
-    format!("{POD}-{}", volume.text("name"))
+fn claim_name(volume: &Node<'_, '_>) -> String {
+    [POD, "-", volume.text("name")].concat()
 }
 
-fn check_source(volume: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let mut given = SOURCES.iter().filter_map(|source| Some((source, volume.raw(source.key)?)));
-    match given.next() {
-        None => errors.push(FieldError::required(&volume.path, "must specify a volume type, such as emptyDir")),
-        Some((source, value)) => {
-            (source.check)(&Node { value, path: volume.at(source.checked_as) }, errors);
-            if source.key == "ephemeral" && !volume.text("name").is_empty() {
-                let name = claim_name(volume);
-                push_wrong(&volume.at("name"), &name, format::dns_subdomain(&name), errors);
-            }
+fn check_source(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let mut given = false;
+    for source in &SOURCES {
+        let Some(value) = volume.raw(source.key) else { continue };
+        if given {
+            let detail = "may not specify more than 1 volume type; remove this or the other one";
+            volume.forbidden(source.extra_as, detail, errors);
+            continue;
+        }
+        given = true;
+        (source.check)(&Node { value, place: volume.at(source.checked_as) }, errors);
+        if source.key == "ephemeral" && !volume.text("name").is_empty() {
+            let name = claim_name(volume);
+            errors.wrong(&volume.at("name"), &name, format::dns_subdomain(&name));
         }
     }
-    for (source, _) in given {
-        let detail = format!("may not specify more than 1 volume type; remove {} or the other one", source.key);
-        errors.push(FieldError::forbidden(&volume.at(source.extra_as), detail));
+    if !given {
+        errors.required(&volume.place, "must specify a volume type, such as emptyDir");
     }
     network::check_iscsi_name(volume, errors);
 }
 
-fn check_empty_dir(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_empty_dir(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let Some(limit) = source.raw("sizeLimit") else { return };
     match Quantity::from_json(limit) {
         Ok(limit) if !limit.is_negative() => {}
-        Ok(_) => errors.push(FieldError::forbidden(&source.at("sizeLimit"), "must not be negative")),
-        Err(error) => errors.push(FieldError::forbidden(&source.at("sizeLimit"), error.to_string())),
+        Ok(_) => source.forbidden("sizeLimit", "must not be negative", errors),
+        Err(error) => source.forbidden("sizeLimit", &error.to_string(), errors),
     }
 }
 
-fn check_host_path(source: &Node<'_>, errors: &mut Vec<FieldError>) {
-    if !source.require("path", errors) {
-        return;
-    }
-    check_no_backsteps(source.text("path"), &source.at("path"), errors);
-    let kind = source.text("type");
-    if !HOST_PATH_TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(&source.at("type"), kind, &HOST_PATH_TYPES));
+fn check_host_path(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    if source.require("path", errors) {
+        check_no_backsteps(source.text("path"), &source.at("path"), errors);
+        source.known("type", &HOST_PATH_TYPES, errors);
     }
 }
 
-fn check_csi(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_csi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if source.require("driver", errors) {
         let driver = source.text("driver");
         let at = source.at("driver");
         if driver.len() > DRIVER_MAX {
-            let detail = format!("must be no more than {DRIVER_MAX} bytes");
-            errors.push(FieldError::new(&at, Cause::TooLong, detail));
+            errors.too_long(&at, DRIVER_MAX);
         }
-        push_wrong(&at, driver, format::dns_subdomain(&lower_case(driver)), errors);
+        errors.wrong(&at, driver, format::dns_subdomain(&lower_case(driver)));
     }
     if let Some(secret) = source.get("nodePublishSecretRef")
         && secret.require("name", errors)
     {
         // Kubernetes reports this one at the source, not at the reference.
         let name = secret.text("name");
-        push_wrong(&source.at("name"), name, format::dns_subdomain(name), errors);
+        errors.wrong(&source.at("name"), name, format::dns_subdomain(name));
     }
 }
 
-fn check_image(source: &Node<'_>, errors: &mut Vec<FieldError>) {
-    source.one_of("pullPolicy", &PULL_POLICIES, errors);
+fn check_image(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    source.one_of("pullPolicy", PULL_POLICIES, errors);
 }
 
 /// Requires that each of `keys` holds something.
-fn require_all(source: &Node<'_>, keys: &[&str], errors: &mut Vec<FieldError>) {
+fn require_all(source: &Node<'_, '_>, keys: &[&str], errors: &mut Vec<FieldError>) {
     for key in keys {
         source.require(key, errors);
     }
 }
 
 /// Requires that a reference to a Secret, where there is one, names it.
-fn check_secret_ref(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+fn check_secret_ref(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if let Some(secret) = source.get("secretRef") {
         secret.require("name", errors);
     }
 }
 
-/// Requires that a value, where there is one, is among those known.
-fn check_known(source: &Node<'_>, key: &str, known: &[&str], errors: &mut Vec<FieldError>) {
-    if let Some(value) = source.optional_text(key)
-        && !known.contains(&value)
-    {
-        errors.push(FieldError::not_supported(&source.at(key), value, known));
-    }
-}
-
 /// The permission bits of a file: 0 to 0777.
-fn check_mode(source: &Node<'_>, key: &str, errors: &mut Vec<FieldError>) {
-    if source.integer(key).is_some_and(|mode| !(0..=0o777).contains(&mode)) {
-        let mode = source.integer(key).unwrap_or_default();
-        let detail = "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive";
-        errors.push(FieldError::invalid(&source.at(key), mode, detail));
+#[inline(never)]
+fn check_mode(source: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
+    if !(0..=0o777).contains(&source.number(key)) {
+        source.invalid_number(key, "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive", errors);
     }
 }
 
 /// A path that must be the only one of its kind.
-fn check_new<'a>(path: &'a str, taken: &mut Set<&'a str>, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn check_new<'v>(path: &'v str, taken: &mut Set<&'v str>, at: &Place<'_>, errors: &mut Vec<FieldError>) {
     if !taken.insert(path) {
-        errors.push(FieldError::invalid(at, path, "two files must not have the same path"));
+        errors.invalid(at, path, "two files must not have the same path");
     }
 }

@@ -1,83 +1,79 @@
 //! Network storage that every cluster can mount: NFS, iSCSI, Fibre Channel, Gluster, Ceph.
 
-use super::super::node::Node;
 use super::require_all;
-use crate::field::FieldError;
+use crate::field::{FieldError, Report};
+use crate::node::Node;
 
 /// The longest `<volume>:<portal>` of an iSCSI volume with an initiator of its own, in bytes.
 const ISCSI_INTERFACE_MAX: usize = 64;
 
 /// `nfs`.
-pub(super) fn check_nfs(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_nfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["server", "path"], errors);
     if !source.text("path").starts_with('/') {
-        errors.push(FieldError::invalid(&source.at("path"), source.text("path"), "must be an absolute path"));
+        source.invalid("path", "must be an absolute path", errors);
     }
 }
 
 /// `glusterfs`.
-pub(super) fn check_glusterfs(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_glusterfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["endpoints", "path"], errors);
 }
 
 /// `rbd`.
-pub(super) fn check_rbd(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_rbd(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["monitors", "image"], errors);
 }
 
 /// `cephfs`.
-pub(super) fn check_cephfs(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_cephfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("monitors", errors);
 }
 
 /// `fc`: world-wide names of targets with a unit number, or identifiers of volumes.
-pub(super) fn check_fc(source: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let targets = source.texts("targetWWNs").next().is_some();
-    let ids = source.texts("wwids").next().is_some();
-    let at = source.at("targetWWNs");
-    match (targets, ids) {
-        (false, false) => errors.push(FieldError::required(&at, "needs targetWWNs or wwids")),
+pub(super) fn check_fc(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let targets = !source.list("targetWWNs").is_empty();
+    match (targets, !source.list("wwids").is_empty()) {
+        (false, false) => source.required("targetWWNs", "needs targetWWNs or wwids", errors),
         (true, true) => {
-            errors.push(FieldError::invalid(&at, "", "targetWWNs and wwids exclude each other; remove one"));
+            source.invalid("targetWWNs", "targetWWNs and wwids exclude each other; remove one", errors);
         }
         _ => {}
     }
     if targets {
         if !source.has("lun") {
-            errors.push(FieldError::required(&source.at("lun"), "targetWWNs need it"));
+            source.required("lun", "targetWWNs need it", errors);
         }
         source.in_range("lun", 0, 255, errors);
     }
 }
 
 /// `iscsi`.
-pub(super) fn check_iscsi(source: &Node<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_iscsi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("targetPortal", errors);
-    if source.require("iqn", errors) && !is_iscsi_name(source.text("iqn")) {
-        errors.push(wrong_name(source, "iqn", "iqn"));
-    }
+    source.require_formatted("iqn", wrong_name, errors);
     source.in_range("lun", 0, 255, errors);
     if (source.flag("chapAuthDiscovery") || source.flag("chapAuthSession")) && !source.has("secretRef") {
-        errors.push(FieldError::required(&source.at("secretRef"), "CHAP authentication needs it"));
+        source.required("secretRef", "CHAP authentication needs it", errors);
     }
-    if source.optional_text("initiatorName").is_some_and(|name| !is_iscsi_name(name)) {
-        errors.push(wrong_name(source, "initiatorName", "initiatorname"));
+    if let Some(name) = source.optional_text("initiatorName") {
+        errors.wrong(&source.at("initiatorname"), name, wrong_name(name));
     }
 }
 
 /// The name of an iSCSI volume with an initiator of its own: together with the portal it names an interface.
-pub(super) fn check_iscsi_name(volume: &Node<'_>, errors: &mut Vec<FieldError>) {
-    let Some(source) = volume.get("iscsi").filter(|source| source.has("initiatorName")) else { return };
-    let name = volume.text("name");
-    if name.len() + 1 + source.text("targetPortal").len() > ISCSI_INTERFACE_MAX {
+pub(super) fn check_iscsi_name(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let source = volume.part("iscsi");
+    let length = volume.text("name").len() + 1 + source.text("targetPortal").len();
+    if source.has("initiatorName") && length > ISCSI_INTERFACE_MAX {
         let detail = "<volume name>:<targetPortal> must be no more than 64 characters where initiatorName is set";
-        errors.push(FieldError::invalid(&volume.at("name"), name, detail));
+        volume.invalid("name", detail, errors);
     }
 }
 
-fn wrong_name(source: &Node<'_>, key: &str, reported_as: &str) -> FieldError {
-    let detail = "must be a name of the form iqn.yyyy-mm.domain:name, eui.<16 digits> or naa.<32 digits>";
-    FieldError::invalid(&source.at(reported_as), source.text(key), detail)
+fn wrong_name(name: &str) -> Option<&'static str> {
+    (!is_iscsi_name(name))
+        .then_some("must be a name of the form iqn.yyyy-mm.domain:name, eui.<16 digits> or naa.<32 digits>")
 }
 
 /// An iSCSI name (RFC 3721) as Kubernetes takes it.

@@ -1,0 +1,123 @@
+//! What the documents of files are.
+
+use pillion_core::json;
+use pillion_core::names;
+use serde_json::Value;
+
+use super::words::nearest;
+use crate::manifest::Manifest;
+use crate::schema::settings;
+
+/// What a document is to the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The policy's settings.
+    Settings,
+    /// A Kubewarden policy that runs this module.
+    Policy,
+    /// A `SidecarSet`.
+    SidecarSet,
+    /// A stored version of a `SidecarSet`.
+    ControllerRevision,
+    /// The ConfigMap with OpenKruise's whitelist.
+    Whitelist,
+    /// A Namespace.
+    Namespace,
+    /// Nothing that the policy knows.
+    Other,
+}
+
+/// The kinds of Kubewarden policies with one module.
+const POLICIES: [&str; 2] = ["ClusterAdmissionPolicy", "AdmissionPolicy"];
+
+/// Tells what a document is.
+pub fn role(document: &Value) -> Role {
+    let api_version = json::text(document, &["apiVersion"]);
+    let kind = json::text(document, &["kind"]);
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    match (group, kind) {
+        (_, "SidecarSet") => Role::SidecarSet,
+        ("apps.kruise.io", kind) if kind.eq_ignore_ascii_case("SidecarSet") => Role::SidecarSet,
+        ("policies.kubewarden.io", kind) if POLICIES.contains(&kind) && is_ours(document) => Role::Policy,
+        ("apps", "ControllerRevision")
+            if json::at(document, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some() =>
+        {
+            Role::ControllerRevision
+        }
+        ("", "ConfigMap") if json::text(document, &["metadata", "name"]) == names::WHITELIST_CONFIG_MAP => {
+            Role::Whitelist
+        }
+        ("", "Namespace") => Role::Namespace,
+        ("", "") if api_version.is_empty() && is_settings(document) => Role::Settings,
+        _ => Role::Other,
+    }
+}
+
+/// A policy that runs this module, or has settings that only this module has.
+fn is_ours(policy: &Value) -> bool {
+    json::text(policy, &["spec", "module"]).contains("pillion")
+        || json::at(policy, &["spec", "settings"]).is_some_and(is_settings)
+}
+
+/// Whether an object has a key that only the settings of this policy have, or one that looks like it.
+fn is_settings(object: &Value) -> bool {
+    object.as_object().is_some_and(|object| object.keys().any(|key| nearest(key, settings::telling()).is_some()))
+}
+
+/// A document and what it is.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The document.
+    pub manifest: Manifest,
+    /// What it is.
+    pub role: Role,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::settings(json!({"sidecarSets": []}), Role::Settings)]
+    #[case::misspelt_settings(json!({"sidecarsets": []}), Role::Settings)]
+    #[case::values_of_a_chart(json!({"image": "a", "serviceAccounts": {}, "featureGates": {}}), Role::Other)]
+    #[case::nothing(json!({}), Role::Other)]
+    #[case::v1beta1(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet"}), Role::SidecarSet)]
+    #[case::another_version(json!({"apiVersion": "apps.kruise.io/v2", "kind": "SidecarSet"}), Role::SidecarSet)]
+    #[case::no_version(json!({"kind": "SidecarSet"}), Role::SidecarSet)]
+    #[case::misspelt_kind(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "Sidecarset"}), Role::SidecarSet)]
+    #[case::cloneset(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}), Role::Other)]
+    #[case::policy_by_module(
+        json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
+               "spec": {"module": "registry://registry.example.com/pillion:v1"}}),
+        Role::Policy
+    )]
+    #[case::policy_by_settings(
+        json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
+               "spec": {"module": "file:///policy.wasm", "settings": {"sidecarSets": null}}}),
+        Role::Policy
+    )]
+    #[case::another_policy(
+        json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
+               "spec": {"module": "ghcr.io/kubewarden/policies/psa:v1", "settings": {"bundle": 1, "role": "x"}}}),
+        Role::Other
+    )]
+    #[case::revision_of_a_sidecar_set(
+        json!({"apiVersion": "apps/v1", "kind": "ControllerRevision",
+               "metadata": {"labels": {"kruise.io/sidecarset-name": "a"}}}),
+        Role::ControllerRevision
+    )]
+    #[case::revision_of_a_daemon_set(json!({"apiVersion": "apps/v1", "kind": "ControllerRevision"}), Role::Other)]
+    #[case::whitelist(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kruise-configuration"}}),
+        Role::Whitelist
+    )]
+    #[case::config_map(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}), Role::Other)]
+    #[case::namespace(json!({"apiVersion": "v1", "kind": "Namespace"}), Role::Namespace)]
+    fn documents_are_told_apart(#[case] document: Value, #[case] expected: Role) {
+        assert_eq!(role(&document), expected);
+    }
+}

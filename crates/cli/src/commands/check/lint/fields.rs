@@ -1,0 +1,124 @@
+//! Fields that nobody knows.
+
+use pillion_core::field::FieldPath;
+use pillion_core::json;
+use pillion_core::schema::{self, Kind, Schema};
+use pillion_core::sidecar_set::decode::Version;
+
+use crate::commands::check::locate::{Aim, place, resolve};
+use crate::commands::check::subject::{Spot, Subject};
+use crate::commands::check::words::nearest;
+use crate::report::{Finding, Severity};
+
+/// Texts that mean something in these fields of a container, and that neither validation nor the CRD checks (V-9, V-10).
+const CONTAINER_WORDS: [(&str, &[&str]); 4] = [
+    ("podInjectPolicy", &["BeforeAppContainer", "AfterAppContainer"]),
+    ("shareVolumePolicy.type", &["enabled", "disabled"]),
+    ("shareVolumeDevicePolicy.type", &["enabled", "disabled"]),
+    ("upgradeStrategy.upgradeType", &["ColdUpgrade", "HotUpgrade"]),
+];
+const PATCH_POLICIES: [&str; 3] = ["Retain", "Overwrite", "MergePatchJson"];
+
+/// Unknown fields of a `SidecarSet`, as its admission warns of them. Its types may be wrong.
+pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
+    let Some(version) = Version::of(json::text(spot.raw, &["apiVersion"])) else { return Vec::new() };
+    let fields = schema::unknown(spot.raw, version.schema(), &FieldPath::default());
+    fields
+        .iter()
+        .map(|field| {
+            let path = spot.below(field);
+            Finding {
+                severity: Severity::Warning,
+                place: place(spot.manifest, &path, Aim::Key, None),
+                path: path.as_str().to_owned(),
+                message: format!("unknown field; {}", consequence(field)),
+                remedy: remedy(spot, version, field),
+                sidecar_set: spot.sidecar_set.clone(),
+            }
+        })
+        .collect()
+}
+
+/// Values that nobody refuses and nobody knows.
+pub(super) fn words(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lists = [("initContainers", subject.set.init_containers()), ("containers", subject.set.containers())];
+    for (list, containers) in lists {
+        for (index, container) in containers.iter().enumerate() {
+            for (field, known) in CONTAINER_WORDS {
+                // The two that validation does check, in plain containers.
+                if list == "containers" && matches!(field, "podInjectPolicy" | "shareVolumePolicy.type") {
+                    continue;
+                }
+                let keys: Vec<&str> = field.split('.').collect();
+                let path = format!("spec.{list}[{index}].{field}");
+                findings.extend(word(subject, &path, json::text(container, &keys), known, "the default is used"));
+            }
+        }
+    }
+    let patches = subject.set.spec(&["patchPodMetadata"]).map_or(&[][..], |list| json::items(list, &[]));
+    for (index, patch) in patches.iter().enumerate() {
+        let path = format!("spec.patchPodMetadata[{index}].patchPolicy");
+        let policy = json::text(patch, &["patchPolicy"]);
+        findings.extend(word(subject, &path, policy, &PATCH_POLICIES, "these annotations are not patched"));
+    }
+    findings
+}
+
+fn word(subject: &Subject<'_>, path: &str, value: &str, known: &[&str], effect: &str) -> Option<Finding> {
+    if value.is_empty() || known.contains(&value) {
+        return None;
+    }
+    let remedy = match nearest(value, known.iter().copied()) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("use {}", known.join(" or ")),
+    };
+    Some(subject.spot.warning(path, format!("{value:?} means nothing here; {effect}"), remedy))
+}
+
+/// What becomes of a field that no table knows.
+fn consequence(field: &FieldPath) -> &'static str {
+    let is_below = |list: &str| field.as_str().starts_with(&format!("spec.{list}["));
+    if is_below("containers") || is_below("initContainers") {
+        "it is kept and injected, but no hash sees it, so rollouts do not see changes to it"
+    } else if is_below("volumes") {
+        "it is kept and injected"
+    } else {
+        "nothing reads it"
+    }
+}
+
+fn remedy(spot: &Spot<'_>, version: Version, field: &FieldPath) -> String {
+    match (version, field.as_str()) {
+        (Version::V1Beta1, "spec.namespace") => {
+            return "v1beta1 has no such field: without it every namespace is meant; use namespaceSelector with \
+                    matchLabels kubernetes.io/metadata.name"
+                .to_owned();
+        }
+        (Version::V1Alpha1, "spec.customVersion") => {
+            return "v1alpha1 has no such field; use the label apps.kruise.io/sidecarset-custom-version".to_owned();
+        }
+        _ => {}
+    }
+    let pointer = resolve(spot.raw, field).pointer;
+    let tokens: Vec<String> =
+        pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
+    let Some((key, parents)) = tokens.split_last() else { return String::new() };
+    let Some(owner) = parents.iter().try_fold(version.schema(), |schema, token| step(schema, token)) else {
+        return String::new();
+    };
+    let siblings = owner.fields.iter().map(|field| field.name);
+    match nearest(key, siblings) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => "correct its name or its indentation, or remove it".to_owned(),
+    }
+}
+
+/// The table below a field; an item of a list has that of the list.
+fn step(schema: &'static Schema, token: &str) -> Option<&'static Schema> {
+    match schema.field(token).map(|field| field.kind) {
+        Some(Kind::Object(schema) | Kind::Objects(schema)) => Some(schema),
+        Some(_) => None,
+        None => token.parse::<usize>().is_ok().then_some(schema),
+    }
+}

@@ -1,0 +1,117 @@
+//! `SidecarSet`s that no Pod gets.
+
+use pillion_core::json;
+use pillion_core::names;
+use pillion_core::selector::{Op, Requirement, Selector, overlap};
+use pillion_core::sidecar_set::SidecarSet;
+use serde_json::{Value, json};
+
+use crate::commands::check::subject::Subject;
+use crate::report::Finding;
+
+/// The fields of a `SidecarSet` that select.
+pub(super) const SELECTOR: &str = "spec.selector";
+pub(super) const NAMESPACE_SELECTOR: &str = "spec.namespaceSelector";
+
+/// Reasons why a `SidecarSet` can match nothing, or nothing of what is there.
+pub(super) fn never(subject: &Subject<'_>, namespaces: &[&Value]) -> Vec<Finding> {
+    let spot = &subject.spot;
+    let mut findings = Vec::new();
+    if json::flag(subject.set.as_value(), &["spec", "injectionStrategy", "paused"]) {
+        let message = "injection is paused: no new Pod gets this SidecarSet";
+        findings.push(spot.warning("spec.injectionStrategy.paused", message, "set it to false to inject"));
+    }
+    if selector(&subject.set, "selector").is_some_and(|selector| !overlap(&selector, &selector)) {
+        let message = "the requirements contradict each other: no Pod can be selected";
+        findings.push(spot.warning(SELECTOR, message, "all of them have to hold at once; remove one"));
+    }
+    let Some(own) = selector(&subject.set, "namespaceSelector") else { return findings };
+    // The API server gives every Namespace its name as a label.
+    let named = json!({"matchExpressions": [{"key": names::NAMESPACE_NAME_LABEL, "operator": "Exists"}]});
+    if !overlap(&own, &own) || !Selector::parse(&named).is_ok_and(|named| overlap(&own, &named)) {
+        let message = "the requirements contradict each other: no namespace can be selected";
+        findings.push(spot.warning(NAMESPACE_SELECTOR, message, "all of them have to hold at once; remove one"));
+    } else if !namespaces.is_empty() && !namespaces.iter().any(|namespace| is_selected(&own, namespace)) {
+        let message = match namespaces.len() {
+            1 => "the Namespace that was given is not selected".to_owned(),
+            count => format!("none of the {count} Namespaces that were given is selected"),
+        };
+        findings.push(spot.warning(NAMESPACE_SELECTOR, message, "compare it with their labels"));
+    }
+    findings
+}
+
+fn is_selected(selector: &Selector<'_>, namespace: &Value) -> bool {
+    let labels = json::object(namespace, &["metadata", "labels"]);
+    let name = json::text(namespace, &["metadata", "name"]);
+    selector.matches(|key| match pillion_core::selector::label_of(labels, key) {
+        None if key == names::NAMESPACE_NAME_LABEL => Some(name),
+        label => label,
+    })
+}
+
+/// A selector of a `SidecarSet` that can be parsed and asks for something.
+fn selector<'a>(set: &'a SidecarSet, field: &str) -> Option<Selector<'a>> {
+    Selector::parse(set.spec(&[field])?).ok().filter(|selector| !selector.is_empty())
+}
+
+/// Whether some Pod in some namespace is selected by both.
+pub(super) fn may_meet(one: &SidecarSet, other: &SidecarSet) -> bool {
+    let overlapping = |field: &str| match (selector(one, field), selector(other, field)) {
+        (Some(one), Some(other)) => overlap(&one, &other),
+        _ => true,
+    };
+    overlapping("selector") && overlapping("namespaceSelector")
+}
+
+/// Bases all of whose Pods go to their canary.
+pub(super) fn hidden_bases(group: &[Subject<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for base in group {
+        let canaries = group.iter().filter(|canary| canary.set.canary_of() == Some(base.set.name()));
+        for canary in canaries.filter(|canary| canary.set.name() != base.set.name() && covers(&canary.set, &base.set)) {
+            let message = format!(
+                "its canary {:?} selects every Pod that this SidecarSet selects; no Pod gets this one",
+                canary.set.name()
+            );
+            findings.push(base.spot.warning(
+                SELECTOR,
+                message,
+                "let the canary select fewer Pods, or remove one of them",
+            ));
+        }
+    }
+    findings
+}
+
+/// Whether whatever `base` selects, `canary` selects too: nothing satisfies the base and breaks a requirement of the
+/// canary.
+fn covers(canary: &SidecarSet, base: &SidecarSet) -> bool {
+    let is_paused = json::flag(canary.as_value(), &["spec", "injectionStrategy", "paused"]);
+    let Some(selects) = selector(canary, "selector") else { return false };
+    let everything = Value::Object(json::Object::new());
+    let of_base = |field: &str| base.spec(&[field]).unwrap_or(&everything);
+    let implied = |selector: &Selector<'_>, by: &Value| {
+        Selector::parse(by).is_ok_and(|by| selector.requirements().iter().all(|own| !can_be_broken(own, &by)))
+    };
+    // A namespace selector that cannot be parsed selects nothing.
+    let namespaces = match canary.spec(&["namespaceSelector"]).map(Selector::parse) {
+        None => true,
+        Some(Ok(selector)) => implied(&selector, of_base("namespaceSelector")),
+        Some(Err(_)) => false,
+    };
+    !is_paused && namespaces && selector(base, "selector").is_some() && implied(&selects, of_base("selector"))
+}
+
+fn can_be_broken(requirement: &Requirement<'_>, given: &Selector<'_>) -> bool {
+    let opposite = match requirement.op {
+        Op::In => Op::NotIn,
+        Op::NotIn => Op::In,
+        Op::Exists => Op::DoesNotExist,
+        Op::DoesNotExist => Op::Exists,
+    };
+    let values: Vec<&str> = requirement.values.iter().collect();
+    let broken =
+        json!({"matchExpressions": [{"key": requirement.key, "operator": opposite.as_str(), "values": values}]});
+    Selector::parse(&broken).is_ok_and(|broken| overlap(given, &broken))
+}

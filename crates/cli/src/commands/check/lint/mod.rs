@@ -1,0 +1,71 @@
+//! What the policy takes, and what is probably not meant.
+
+mod fields;
+mod matching;
+mod policy;
+mod size;
+mod stored;
+mod volumes;
+
+use serde_json::Value;
+
+use super::documents::{Document, Role};
+use super::sets::Files;
+use super::settings::Judged;
+use super::subject::{Spot, Subject};
+use crate::report::Finding;
+
+/// Everything that has been read.
+pub struct Everything<'a> {
+    /// The documents of all files.
+    pub documents: &'a [Document],
+    /// Settings, those of policies among them.
+    pub settings: &'a [Judged<'a>],
+    /// Where all `SidecarSet`s stand, also those whose types are wrong.
+    pub spots: &'a [Spot<'a>],
+    /// `SidecarSet`s in files of their own.
+    pub sets: &'a [Subject<'a>],
+}
+
+/// All warnings.
+pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
+    let Everything { documents, settings, spots, sets } = *everything;
+    let namespaces: Vec<&Value> = documents
+        .iter()
+        .filter(|document| document.role == Role::Namespace)
+        .map(|document| &document.manifest.value)
+        .collect();
+    let mut findings: Vec<Finding> = spots.iter().flat_map(fields::unknown).collect();
+    for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
+        for subject in group {
+            findings.extend(fields::words(subject));
+            findings.extend(stored::hash(subject));
+            findings.extend(matching::never(subject, &namespaces));
+            findings.extend(volumes::unused(subject));
+        }
+        findings.extend(matching::hidden_bases(group));
+        findings.extend(volumes::shared(group));
+    }
+    for judged in settings {
+        findings.extend(stored::revisions(judged, &Files(documents)));
+        findings.extend(policy::check(judged));
+    }
+    findings.extend(size::of_servers(settings));
+    findings.extend(not_injected(sets, settings));
+    findings
+}
+
+/// `SidecarSet`s beside settings that do not have them, as their admission would warn.
+fn not_injected(sets: &[Subject<'_>], settings: &[Judged<'_>]) -> Vec<Finding> {
+    let is_there = |name: &str| settings.iter().flat_map(|judged| &judged.subjects).any(|own| own.set.name() == name);
+    let missing = sets.iter().filter(|subject| !settings.is_empty() && !is_there(subject.set.name()));
+    missing
+        .map(|subject| {
+            subject.spot.warning(
+                "metadata.name",
+                "these settings do not have this SidecarSet; it will not be injected",
+                "add it to sidecarSets",
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! Settings that are too large to be stored.
+
+use std::collections::BTreeMap;
+
+use pillion_core::json;
+
+use crate::commands::check::settings::Judged;
+use crate::report::{Finding, Severity};
+
+/// What the ConfigMap with the settings of all policies of one policy server may hold, in bytes.
+const MOST: usize = 1024 * 1024;
+/// From here on it is time to do something about it.
+const MUCH: usize = MOST / 2;
+
+/// The settings of each policy server, taken together. Settings that belong to no policy stand alone.
+pub(super) fn of_servers(settings: &[Judged<'_>]) -> Vec<Finding> {
+    let mut servers: BTreeMap<&str, Vec<(&Judged<'_>, usize)>> = BTreeMap::new();
+    let mut alone = Vec::new();
+    for judged in settings {
+        let bytes = json::shown(judged.spot.raw).len();
+        if judged.spot.base.as_str().is_empty() {
+            alone.push(vec![(judged, bytes)]);
+        } else {
+            let server = json::text(&judged.spot.manifest.value, &["spec", "policyServer"]);
+            servers.entry(if server.is_empty() { "default" } else { server }).or_default().push((judged, bytes));
+        }
+    }
+    servers.into_values().chain(alone).filter_map(|group| finding(&group)).collect()
+}
+
+/// A finding at the largest of them.
+fn finding(group: &[(&Judged<'_>, usize)]) -> Option<Finding> {
+    let total: usize = group.iter().map(|(_, bytes)| bytes).sum();
+    let (largest, _) = group.iter().max_by_key(|(_, bytes)| *bytes)?;
+    if total < MUCH {
+        return None;
+    }
+    let among = match group.len() {
+        1 => "these settings have".to_owned(),
+        count => format!("the settings of the {count} policies of this policy server together have"),
+    };
+    let message = format!(
+        "{among} {total} bytes; all settings of a policy server share one ConfigMap of at most {MOST} bytes, and every \
+         request gets slower with them"
+    );
+    let finding = largest.spot.warning("", message, "leave out status and managedFields, or use another policy server");
+    let severity = if total > MOST { Severity::Error } else { Severity::Warning };
+    Some(Finding { severity, ..finding })
+}

@@ -1,0 +1,41 @@
+//! Stored objects: hashes and revisions.
+
+use pillion_core::hash;
+use pillion_core::names;
+use pillion_core::validation::{self, injection};
+use serde_json::Value;
+
+use crate::commands::check::sets::Files;
+use crate::commands::check::settings::Judged;
+use crate::commands::check::subject::Subject;
+use crate::report::Finding;
+
+/// A hash that is not that of the containers: the manifest is taken as stored, and was not stored like this.
+pub(super) fn hash(subject: &Subject<'_>) -> Option<Finding> {
+    let stored = subject.set.hash();
+    if stored.is_empty() {
+        return None;
+    }
+    let own = hash::hashes(subject.set.spec(&[]).unwrap_or(&Value::Null)).hash;
+    (own != stored).then(|| {
+        subject.spot.warning(
+            &format!("metadata.annotations[{}]", names::HASH),
+            "the hash is not that of these containers; with it, the manifest is taken as stored and gets no defaults",
+            "remove the annotation, and the hash is computed",
+        )
+    })
+}
+
+/// Revisions that `SidecarSet`s of the settings ask for and cannot get: the settings are valid, but Pods are refused.
+pub(super) fn revisions(judged: &Judged<'_>, files: &Files<'_>) -> Vec<Finding> {
+    let settings = &judged.settings;
+    let mut findings = Vec::new();
+    for subject in &judged.subjects {
+        let (revisions, namespace) = (&settings.controller_revisions, &settings.system_namespace);
+        let mut found = validation::Findings::default();
+        injection::check_revision(&subject.prepared, revisions, namespace, files, &mut found);
+        let why = "every Pod that this SidecarSet matches is refused";
+        findings.extend(found.invalid.iter().map(|error| subject.spot.warning_of(error, why)));
+    }
+    findings
+}

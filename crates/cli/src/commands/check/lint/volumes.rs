@@ -1,0 +1,67 @@
+//! Volumes that are not what they seem.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_core::json;
+
+use super::matching::may_meet;
+use crate::commands::check::subject::Subject;
+use crate::report::Finding;
+
+/// Sources that give every Pod a volume of its own.
+const OF_THE_POD: [&str; 2] = ["emptyDir", "ephemeral"];
+
+/// Volumes of two `SidecarSet`s with one name and one definition: a Pod that gets both has one volume, which both use.
+/// (Where the definitions differ, it is a conflict.)
+pub(super) fn shared(group: &[Subject<'_>]) -> Vec<Finding> {
+    let mut seen: BTreeMap<&str, Vec<&Subject<'_>>> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for subject in group {
+        for (index, volume) in subject.prepared.volumes().iter().enumerate() {
+            let name = json::text(volume, &["name"]);
+            if !OF_THE_POD.iter().any(|source| volume.get(source).is_some()) {
+                continue;
+            }
+            let earlier = seen.entry(name).or_default();
+            let other = earlier.iter().find(|other| {
+                let same = other.prepared.volumes().iter().any(|theirs| theirs == volume);
+                same && !are_one(subject, other) && may_meet(&subject.set, &other.set)
+            });
+            if let Some(other) = other {
+                let message = format!(
+                    "SidecarSet {:?} has the same volume: Pods that get both have one, and both write to it",
+                    other.set.name()
+                );
+                let path = format!("spec.volumes[{index}].name");
+                findings.push(subject.spot.warning(&path, message, "rename one of them if that is not meant"));
+            }
+            earlier.push(subject);
+        }
+    }
+    findings
+}
+
+/// Volumes that no container of the `SidecarSet` uses, and that no Pod gets (M-26).
+pub(super) fn unused(subject: &Subject<'_>) -> Vec<Finding> {
+    let containers = subject.set.init_containers().iter().chain(subject.set.containers());
+    let used: BTreeSet<&str> = containers
+        .flat_map(|container| ["volumeMounts", "volumeDevices"].map(|list| json::items(container, &[list])))
+        .flatten()
+        .map(|item| json::text(item, &["name"]))
+        .collect();
+    let volumes = subject.set.volumes().iter().map(|volume| json::text(volume, &["name"])).enumerate();
+    let unused = volumes.filter(|(_, name)| !name.is_empty() && !used.contains(name));
+    unused
+        .map(|(index, _)| {
+            let path = format!("spec.volumes[{index}].name");
+            let message = "no container of this SidecarSet uses the volume; it is not injected";
+            subject.spot.warning(&path, message, "mount it, or remove it")
+        })
+        .collect()
+}
+
+/// Two of one name, or a canary and its base: no Pod gets both.
+fn are_one(one: &Subject<'_>, other: &Subject<'_>) -> bool {
+    let (one, other) = (&one.set, &other.set);
+    one.name() == other.name() || one.canary_of() == Some(other.name()) || other.canary_of() == Some(one.name())
+}

@@ -1,0 +1,122 @@
+//! `SidecarSet`s in files of their own: what their admission would say.
+
+use std::borrow::Cow;
+
+use pillion_core::controller_revision::ControllerRevision;
+use pillion_core::field::FieldError;
+use pillion_core::json;
+use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_core::names;
+use pillion_core::settings::Settings;
+use pillion_core::validation::{self, injection, whitelist};
+use serde_json::{Value, json};
+
+use super::documents::{Document, Role};
+use super::settings::Judged;
+use super::subject::{Spot, Subject};
+use crate::report::Finding;
+
+/// The cluster, as far as the files tell. Of what they do not hold nobody knows whether it is there.
+pub struct Files<'a>(pub &'a [Document]);
+
+impl Lookup for Files<'_> {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        let is_it = |value: &Value| {
+            let namespace = json::text(value, &["metadata", "namespace"]);
+            json::text(value, &["apiVersion"]) == object.api_version
+                && json::text(value, &["kind"]) == object.kind
+                && json::text(value, &["metadata", "name"]) == object.name
+                && (namespace.is_empty() || object.namespace.as_deref() == Some(namespace))
+        };
+        let found = self.0.iter().map(|document| &document.manifest.value).find(|value| is_it(value));
+        found.map_or(Answer::Failed(Failure::Unavailable), |value| Answer::Found(value.clone()))
+    }
+}
+
+/// What is wrong with ControllerRevisions in files.
+pub fn revisions(documents: &[Document]) -> Vec<Finding> {
+    let revisions = documents.iter().filter(|document| document.role == Role::ControllerRevision);
+    let mut findings = Vec::new();
+    for document in revisions {
+        let spot = Spot::document(&document.manifest);
+        let errors = match ControllerRevision::decode(document.manifest.value.clone()) {
+            Ok(revision) => revision.spec().err(),
+            Err(errors) => Some(errors),
+        };
+        findings.extend(errors.unwrap_or_default().iter().map(|error| spot.error(error)));
+    }
+    findings
+}
+
+/// Decodes the `SidecarSet`s of files, together, as one list.
+pub fn decode<'a>(spots: &[Spot<'a>]) -> (Vec<Subject<'a>>, Vec<Finding>) {
+    let list: Vec<Value> = spots.iter().map(|spot| spot.raw.clone()).collect();
+    let errors = Settings::decode(json!({ "sidecarSets": list })).err().unwrap_or_default();
+    let findings = errors.iter().filter_map(|error| {
+        let (index, path) = super::item_of(&error.path)?;
+        Some(spots.get(index)?.error(&FieldError { path, ..error.clone() }))
+    });
+    (spots.iter().cloned().filter_map(Subject::of).collect(), findings.collect())
+}
+
+/// Validates the `SidecarSet`s of files among themselves and beside these settings; without settings, alone.
+pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents: &[Document]) -> Vec<Finding> {
+    let none = Settings::default();
+    let context = settings.map_or(&none, |judged| &judged.settings);
+    let mut findings = conflicts_and_errors(subjects, context);
+    let files = Files(documents);
+    let stored: Vec<ControllerRevision> = documents
+        .iter()
+        .filter(|document| document.role == Role::ControllerRevision && settings.is_none())
+        .filter_map(|document| ControllerRevision::decode(document.manifest.value.clone()).ok())
+        .collect();
+    // Only settings say for certain what there is not.
+    let revisions =
+        if settings.is_some() { Cow::Borrowed(context.controller_revisions.as_slice()) } else { Cow::Owned(stored) };
+    for subject in subjects {
+        let rules = context.patch_pod_metadata_whitelist.as_ref();
+        let namespace = context.system_namespace.as_str();
+        let mut found = validation::Findings::default();
+        injection::check_revision(&subject.prepared, &revisions, namespace, &files, &mut found);
+        whitelist::check(&subject.prepared, context.gates, rules, namespace, &files, &mut found);
+        findings.extend(found.unavailable.iter().map(|error| not_checked(&subject.spot, error, namespace)));
+        findings.extend(found.invalid.iter().map(|error| match settings {
+            None => subject.spot.warning_of(error, "as far as these files tell"),
+            Some(_) => subject.spot.error(error),
+        }));
+    }
+    findings
+}
+
+/// What nobody can tell without the cluster.
+fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding {
+    let path = error.path.as_str();
+    if path.starts_with("spec.patchPodMetadata") {
+        let message = format!(
+            "not checked whether these annotations are allowed: there is neither a whitelist in settings nor ConfigMap \
+             \"{namespace}/{}\"",
+            names::WHITELIST_CONFIG_MAP
+        );
+        return spot.warning(path, message, "check it together with the settings, or with that ConfigMap");
+    }
+    let message = format!("not checked whether this ControllerRevision is in namespace {namespace:?} and can be used");
+    spot.warning(path, message, "check it together with the ControllerRevision")
+}
+
+/// The rules of the settings, for a list in which the settings' own `SidecarSet`s come first: a conflict is reported
+/// at the later of the two, and a base may be on either side. One of the same name in the settings is an earlier
+/// version of the same `SidecarSet`.
+fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Finding> {
+    let is_here = |name: &str| subjects.iter().any(|subject| subject.set.name() == name);
+    let others = context.sidecar_sets.iter().filter(|set| !is_here(set.name())).cloned();
+    let mut sidecar_sets: Vec<_> = others.collect();
+    let count = sidecar_sets.len();
+    sidecar_sets.extend(subjects.iter().map(|subject| subject.set.clone()));
+    let errors = Settings { sidecar_sets, ..Settings::default() }.validate();
+    let findings = errors.iter().filter_map(|error| {
+        let (index, path) = super::item_of(&error.path)?;
+        let subject = subjects.get(index.checked_sub(count)?)?;
+        Some(subject.spot.error(&FieldError { path, ..error.clone() }))
+    });
+    findings.collect()
+}

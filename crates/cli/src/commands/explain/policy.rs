@@ -1,0 +1,185 @@
+//! Whether Kubewarden asks the policy about a Pod at all: what a ClusterAdmissionPolicy says beside its settings.
+
+use pillion_core::explain::finding::{Finding, Kind};
+use pillion_core::explain::labels::Labelled;
+use pillion_core::field::FieldPath;
+use pillion_core::json::{self, Object};
+use pillion_core::pod::Pod;
+use pillion_core::selector::Selector;
+use serde_json::Value;
+
+/// Every reason why a policy, given as its manifest, does nothing to a Pod in `namespace`, whose labels are those;
+/// empty where it does what the module says.
+pub fn blockers(policy: &Value, pod: Pod<'_>, namespace: (&str, Option<&Object>)) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(own_namespace(policy, namespace.0));
+    findings.extend(rules(policy));
+    let name = format!("Namespace \"{}\"", namespace.0);
+    let labelled = Labelled { name: &name, labels: namespace.1, kind: Kind::Policy };
+    findings.extend(namespace_selector(policy, labelled));
+    let labelled = Labelled { name: "Pod", labels: pod.labels(), kind: Kind::Policy };
+    findings.extend(failing(policy, "objectSelector", labelled));
+    if json::text(policy, &["spec", "mode"]) == "monitor" {
+        findings.push(Finding {
+            wanted: "protect".to_owned(),
+            found: Some("monitor".to_owned()),
+            ..finding("mode", "nothing is injected and nothing refused, only logged", "set mode to protect")
+        });
+    }
+    findings
+}
+
+/// Why Kubewarden refuses a Pod that the module changes.
+pub fn forbids_changes(policy: &Value) -> Option<Finding> {
+    let mutates = json::flag(policy, &["spec", "mutating"]);
+    (!mutates).then(|| Finding {
+        wanted: "true".to_owned(),
+        found: Some("false".to_owned()),
+        ..finding("mutating", "the policy server refuses Pods that the policy changes", "set mutating to true")
+    })
+}
+
+/// What keeps this command from knowing whether the policy is asked.
+pub fn doubts(policy: &Value) -> Option<String> {
+    let conditions = json::items(policy, &["spec", "matchConditions"]);
+    (!conditions.is_empty())
+        .then(|| "the policy's spec.matchConditions are not looked at; they may keep Pods from it".to_owned())
+}
+
+fn finding(field: &str, problem: &str, remedy: &str) -> Finding {
+    Finding {
+        kind: Kind::Policy,
+        path: FieldPath::new("spec").child(field),
+        wanted: String::new(),
+        found: None,
+        problem: problem.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// An AdmissionPolicy is for its own namespace.
+fn own_namespace(policy: &Value, namespace: &str) -> Option<Finding> {
+    let own = json::text(policy, &["metadata", "namespace"]);
+    let is_elsewhere = json::text(policy, &["kind"]) == "AdmissionPolicy" && !own.is_empty() && own != namespace;
+    is_elsewhere.then(|| Finding {
+        kind: Kind::Policy,
+        path: FieldPath::new("metadata.namespace"),
+        wanted: own.to_owned(),
+        found: Some(namespace.to_owned()),
+        problem: format!("an AdmissionPolicy is for its own namespace \"{own}\", the Pod's is \"{namespace}\""),
+        remedy: "use a ClusterAdmissionPolicy".to_owned(),
+    })
+}
+
+fn rules(policy: &Value) -> Option<Finding> {
+    let has = |rule: &Value, key: &str, wanted: &[&str]| {
+        let mut items = json::items(rule, &[key]).iter().filter_map(Value::as_str);
+        items.any(|item| item == "*" || wanted.contains(&item))
+    };
+    let covers = |rule: &Value| {
+        has(rule, "apiGroups", &[""])
+            && has(rule, "apiVersions", &["v1"])
+            && has(rule, "resources", &["pods", "*/*"])
+            && has(rule, "operations", &["CREATE"])
+    };
+    let is_covered = json::items(policy, &["spec", "rules"]).iter().any(covers);
+    let remedy = "add apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
+    (!is_covered).then(|| finding("rules", "none is about the creation of Pods", remedy))
+}
+
+/// Kubewarden keeps only `matchExpressions` of this selector, unless the policy is also for its own namespace.
+fn namespace_selector(policy: &Value, labelled: Labelled<'_>) -> Vec<Finding> {
+    if json::flag(policy, &["spec", "allowInsideAdmissionControllerNamespace"]) {
+        return failing(policy, "namespaceSelector", labelled);
+    }
+    let mut kept = policy.clone();
+    if let Some(Value::Object(selector)) = kept.pointer_mut("/spec/namespaceSelector") {
+        selector.remove("matchLabels");
+    }
+    failing(&kept, "namespaceSelector", labelled)
+}
+
+fn failing(policy: &Value, field: &str, labelled: Labelled<'_>) -> Vec<Finding> {
+    let selector = json::at(policy, &["spec", field]).filter(|selector| !selector.is_null());
+    let selector = selector.map(Selector::parse_known).unwrap_or_default();
+    labelled.unsatisfied(&selector, &FieldPath::new("spec").child(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy() -> Value {
+        json!({
+            "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
+            "spec": {
+                "mutating": true, "mode": "protect",
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+                "namespaceSelector": {"matchExpressions": [
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+                ]}
+            }
+        })
+    }
+
+    fn said(policy: &Value, namespace: &str) -> Vec<String> {
+        let labels = json!({"kubernetes.io/metadata.name": namespace});
+        let pod = json!({"metadata": {"labels": {"app": "web"}}});
+        blockers(policy, Pod::decode(&pod).unwrap(), (namespace, labels.as_object()))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn a_policy_for_pods_is_asked() {
+        assert_eq!(said(&policy(), "shop"), [] as [&str; 0]);
+        assert_eq!(forbids_changes(&policy()), None);
+        assert_eq!(doubts(&policy()), None);
+    }
+
+    #[rstest]
+    #[case::excluded_namespace("/spec/x", json!(null), "kube-system",
+        r#"spec.namespaceSelector.matchExpressions[0]: Namespace "kube-system" has kubernetes.io/metadata.name="kube-system", wanted not "kube-system""#)]
+    #[case::monitor("/spec/mode", json!("monitor"), "shop", "spec.mode: nothing is injected and nothing refused, only logged")]
+    #[case::other_resources("/spec/rules/0/resources", json!(["deployments"]), "shop", "spec.rules: none is about the creation of Pods")]
+    #[case::updates("/spec/rules/0/operations", json!(["UPDATE"]), "shop", "spec.rules: none is about the creation of Pods")]
+    #[case::object_selector("/spec/objectSelector", json!({"matchLabels": {"app": "api"}}), "shop",
+        r#"spec.objectSelector.matchLabels[app]: Pod has "web", wanted "api""#)]
+    #[case::another_namespace("/kind", json!("AdmissionPolicy"), "shop",
+        r#"metadata.namespace: an AdmissionPolicy is for its own namespace "own", the Pod's is "shop""#)]
+    fn a_policy_that_is_not_asked_says_why(
+        #[case] pointer: &str,
+        #[case] value: Value,
+        #[case] namespace: &str,
+        #[case] expected: &str,
+    ) {
+        let mut policy = policy();
+        policy["metadata"] = json!({"namespace": "own"});
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        policy.pointer_mut(parent).unwrap()[key] = value;
+        assert_eq!(said(&policy, namespace), [expected]);
+    }
+
+    /// kubewarden.md, section 4.
+    #[test]
+    fn match_labels_of_the_namespace_selector_are_dropped_by_kubewarden() {
+        let mut policy = policy();
+        policy["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
+        assert_eq!(said(&policy, "shop"), [] as [&str; 0]);
+        policy["spec"]["allowInsideAdmissionControllerNamespace"] = json!(true);
+        assert_eq!(said(&policy, "shop").len(), 1);
+    }
+
+    #[test]
+    fn a_policy_may_be_kept_from_changing_anything_or_say_more_than_is_looked_at() {
+        let mut policy = policy();
+        policy["spec"]["mutating"] = json!(false);
+        policy["spec"]["matchConditions"] = json!([{"name": "x", "expression": "true"}]);
+        assert_eq!(forbids_changes(&policy).unwrap().path.as_str(), "spec.mutating");
+        assert!(doubts(&policy).is_some());
+    }
+}

@@ -1,0 +1,119 @@
+//! The explanation for machines.
+
+use pillion_core::explain::finding::Finding;
+use pillion_core::explain::parts::{Container, Part, Parts};
+use pillion_core::explain::revision::Revision;
+use pillion_core::explain::{Decision, Explained, Match};
+use pillion_core::outcome::Verdict;
+use serde_json::Value;
+
+use super::subject::Told;
+use crate::yaml::Tree;
+
+/// A list with an object for each Pod.
+pub fn list(told: &[Told]) -> Tree {
+    Tree::List(told.iter().map(pod).collect())
+}
+
+fn pod(told: &Told) -> Tree {
+    let verdict = match &told.outcome.verdict {
+        Verdict::Refused(_) => "Refused",
+        Verdict::Mutated(_) => "Mutated",
+        Verdict::Unchanged => "Unchanged",
+    };
+    let warnings = told.answer.warnings.iter().flatten().map(|warning| text(warning)).collect();
+    map([
+        ("pod", text(&told.label)),
+        ("source", text(&told.place)),
+        ("namespace", text(&told.namespace)),
+        ("verdict", text(verdict)),
+        ("code", told.answer.code.filter(|_| told.is_refused()).map_or(none(), |code| Tree::Scalar(code.into()))),
+        ("message", optional(told.answer.message.as_deref())),
+        ("warnings", Tree::List(warnings)),
+        ("reasons", findings(&told.pod)),
+        ("sidecarSets", Tree::List(told.sets.iter().map(set).collect())),
+    ])
+}
+
+fn set(set: &Explained) -> Tree {
+    let (decision, reasons, matched, parts) = match &set.decision {
+        Decision::Injected(injection) => ("Injected", &[][..], Some(&injection.matched), Some(&injection.parts)),
+        Decision::Withheld(matched) => ("Withheld", &[][..], Some(matched), None),
+        Decision::NotInjected(findings) => ("NotInjected", findings.as_slice(), None, None),
+        Decision::Refused(findings) => ("Refused", findings.as_slice(), None, None),
+    };
+    let mut entries = vec![
+        ("name", text(&set.name)),
+        ("injected", Tree::Scalar((decision == "Injected").into())),
+        ("decision", text(decision)),
+        ("reasons", findings(reasons)),
+    ];
+    if let Some(Match { selector, namespace_selector, revision }) = matched {
+        entries.push(("selector", text(selector)));
+        entries.push(("namespaceSelector", optional(namespace_selector.as_deref())));
+        entries.push(("revision", self::revision(revision)));
+    }
+    if let Some(Parts { containers, volumes, pull_secrets, annotations }) = parts {
+        let parts = |parts: &[Part]| Tree::List(parts.iter().map(part).collect());
+        entries.push(("containers", Tree::List(containers.iter().map(container).collect())));
+        entries.push(("volumes", parts(volumes)));
+        entries.push(("imagePullSecrets", parts(pull_secrets)));
+        entries.push(("annotations", parts(annotations)));
+    }
+    map(entries)
+}
+
+fn findings(findings: &[Finding]) -> Tree {
+    let finding = |finding: &Finding| {
+        map([
+            ("reason", text(finding.kind.name())),
+            ("rule", optional(Some(finding.kind.rule()).filter(|rule| !rule.is_empty()))),
+            ("path", text(finding.path.as_str())),
+            ("wanted", optional(Some(finding.wanted.as_str()).filter(|wanted| !wanted.is_empty()))),
+            ("found", optional(finding.found.as_deref())),
+            ("message", text(&finding.problem)),
+            ("remedy", text(&finding.remedy)),
+        ])
+    };
+    Tree::List(findings.iter().map(finding).collect())
+}
+
+fn revision(revision: &Revision) -> Tree {
+    map([
+        ("stored", optional(revision.stored.as_deref())),
+        ("reason", text(revision.why.name())),
+        ("message", text(&revision.why.to_string())),
+    ])
+}
+
+fn container(container: &Container) -> Tree {
+    let index = |index: usize| Tree::Scalar(u64::try_from(index).unwrap_or_default().into());
+    map([
+        ("name", text(&container.name)),
+        ("list", text(container.list.key())),
+        ("index", index(container.index)),
+        ("native", Tree::Scalar(container.is_native.into())),
+        ("hotUpgradeOf", optional(container.half_of.as_deref())),
+        ("result", text(container.fate.name())),
+    ])
+}
+
+fn part(part: &Part) -> Tree {
+    map([("name", text(&part.name)), ("result", text(part.fate.name()))])
+}
+
+fn map(entries: impl IntoIterator<Item = (&'static str, Tree)>) -> Tree {
+    Tree::Map(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+fn text(text: &str) -> Tree {
+    Tree::Scalar(text.into())
+}
+
+fn optional(value: Option<&str>) -> Tree {
+    value.map_or_else(none, text)
+}
+
+fn none() -> Tree {
+    Tree::Scalar(Value::Null)
+}

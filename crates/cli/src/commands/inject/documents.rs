@@ -1,0 +1,162 @@
+//! The documents of a text together with the text that they stand in, so that what is not changed can be printed as
+//! it was written.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::manifest::{self, Manifest, Source};
+
+/// A part of a text: one document with its marker and its comments, or text without a document.
+#[derive(Debug)]
+pub struct Chunk {
+    /// The text, with a line feed at its end.
+    pub text: String,
+    /// What stands in it: one document, or none.
+    pub documents: Vec<Document>,
+}
+
+/// A document and its objects: itself, or the items where it is a List.
+#[derive(Debug)]
+pub struct Document {
+    /// The document.
+    pub whole: Manifest,
+    /// Its objects.
+    pub objects: Vec<Manifest>,
+}
+
+/// Cuts a text into its documents.
+///
+/// # Errors
+/// Where it is no YAML and no JSON.
+pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
+    let documents = manifest::documents(source)?;
+    let text = &source.text;
+    let mut chunks: Vec<(Range<usize>, Chunk)> = manifest::json_values(text)
+        .unwrap_or_else(|| yaml_documents(text))
+        .into_iter()
+        .map(|range| {
+            let mut text = text.get(range.clone()).unwrap_or_default().to_owned();
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            (range, Chunk { text, documents: Vec::new() })
+        })
+        .collect();
+    for document in documents {
+        let start = document.value_at("").map_or(0, |range| range.start);
+        let chunk = chunks.iter_mut().rev().find(|(range, _)| range.start <= start);
+        if let Some((_, chunk)) = chunk {
+            chunk.documents.push(Document { objects: document.objects(), whole: document });
+        }
+    }
+    Ok(chunks.into_iter().map(|(_, chunk)| chunk).filter(Chunk::says_something).collect())
+}
+
+/// Lines that start with `---` or are `...` end a document wherever they stand: YAML allows them nowhere else.
+fn yaml_documents(text: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if is_marker(line, "---") && offset > start {
+            ranges.push(start..offset);
+            start = offset;
+        }
+        offset += line.len();
+        if is_marker(line, "...") {
+            ranges.push(start..offset);
+            start = offset;
+        }
+    }
+    if offset > start {
+        ranges.push(start..offset);
+    }
+    ranges
+}
+
+fn is_marker(line: &str, marker: &str) -> bool {
+    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+}
+
+impl Chunk {
+    /// Empty lines say nothing, and directives of YAML nothing that a manifest needs.
+    fn says_something(&self) -> bool {
+        let is_directive = |line: &str| line.starts_with('%') || line.trim().is_empty();
+        !self.documents.is_empty() || !self.text.lines().all(is_directive)
+    }
+
+    /// Whether it starts with the marker that separates it from what stands before it.
+    pub fn has_marker(&self) -> bool {
+        is_marker(&self.text, "---")
+    }
+
+    /// What stands before the document: the marker and comments.
+    pub fn head(&self) -> String {
+        let marker = self.text.lines().next().and_then(|line| line.strip_prefix("---"));
+        let lines = self.text.split_inclusive('\n').skip(usize::from(marker.is_some()));
+        let is_comment = |line: &&str| line.trim().is_empty() || line.starts_with('#');
+        let comments = lines.take_while(is_comment).filter(|line| !line.trim().is_empty());
+        let first = match marker.map(str::trim_start) {
+            // What stands behind the marker may be a part of the document.
+            Some(rest) if rest.is_empty() || rest.starts_with('#') => self.text.split_inclusive('\n').next(),
+            Some(_) => return "---\n".to_owned(),
+            None => None,
+        };
+        first.into_iter().chain(comments).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn of(text: &str) -> Vec<Chunk> {
+        chunks(&Arc::new(Source { name: "t".to_owned(), text: text.to_owned() })).unwrap()
+    }
+
+    #[rstest]
+    #[case::one("a: 1", &[("a: 1\n", 1)])]
+    #[case::several("a: 1\n---\nb: 1\n", &[("a: 1\n", 1), ("---\nb: 1\n", 1)])]
+    #[case::comments("# licence\n---\n# a\na: 1 # x\n", &[("# licence\n", 0), ("---\n# a\na: 1 # x\n", 1)])]
+    #[case::empty_ones("---\n---\na: 1\n---\n# none\n", &[("---\n", 0), ("---\na: 1\n", 1), ("---\n# none\n", 0)])]
+    #[case::end_marker("a: 1\n...\nb: 1\n", &[("a: 1\n...\n", 1), ("b: 1\n", 1)])]
+    #[case::directive("%YAML 1.2\n---\na: 1\n", &[("---\na: 1\n", 1)])]
+    #[case::content_behind_the_marker("--- {a: 1}\n--- # x\nb: 1\n", &[("--- {a: 1}\n", 1), ("--- # x\nb: 1\n", 1)])]
+    #[case::marker_in_a_text("a: |\n  ---\n  b\nc: ----\n", &[("a: |\n  ---\n  b\nc: ----\n", 1)])]
+    #[case::windows("a: 1\r\n---\r\nb: 1\r\n", &[("a: 1\r\n", 1), ("---\r\nb: 1\r\n", 1)])]
+    #[case::json("{\"a\": 1}", &[("{\"a\": 1}\n", 1)])]
+    #[case::json_stream("{\"a\": 1}\n{\"b\": 1}{\"c\": 1}\n", &[("{\"a\": 1}\n", 1), ("{\"b\": 1}\n", 1), ("{\"c\": 1}\n", 1)])]
+    #[case::nothing("", &[])]
+    #[case::blank("\n\n", &[])]
+    fn a_text_is_cut_at_its_documents(#[case] text: &str, #[case] expected: &[(&str, usize)]) {
+        let found = of(text);
+        let found: Vec<(&str, usize)> =
+            found.iter().map(|chunk| (chunk.text.as_str(), chunk.documents.len())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case::none("a: 1\n", "")]
+    #[case::marker("---\na: 1\n", "---\n")]
+    #[case::comments("---\n# Source: chart/x.yaml\n\n# y\na: 1 # z\n", "---\n# Source: chart/x.yaml\n# y\n")]
+    #[case::comment_at_the_marker("--- # x\na: 1\n", "--- # x\n")]
+    #[case::content_at_the_marker("--- {a: 1}\n", "---\n")]
+    #[case::comments_alone("# x\na: 1\n", "# x\n")]
+    fn comments_before_a_document_are_known(#[case] text: &str, #[case] head: &str) {
+        assert_eq!(of(text)[0].head(), head);
+    }
+
+    proptest! {
+        #[test]
+        fn no_document_is_lost(values in proptest::collection::vec("(# c\n)?(a: [a-z]{1,3}\n|a: \\|\n  x\n   ---\n|\\{a: 1\\}\n)", 0..6)) {
+            let text = values.join("---\n");
+            let found = of(&text);
+            prop_assert_eq!(found.iter().map(|chunk| chunk.documents.len()).sum::<usize>(), values.len());
+            prop_assert!(found.iter().all(|chunk| chunk.documents.len() == 1));
+            prop_assert_eq!(found.iter().map(|chunk| chunk.text.as_str()).collect::<String>(), text);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What goes to `stdout`.
+
+use std::io::{self, Write};
+
+use super::documents::{Chunk, Document};
+use super::object::{self, Outcome, Printed};
+use crate::diff;
+use crate::terminal::Terminal;
+use crate::yaml::{self, Tree};
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// YAML documents; those that nothing changes as they were written.
+    Yaml,
+    /// One JSON value: an object, or a List where there are several.
+    Json,
+    /// Only what changes.
+    Diff,
+}
+
+/// Prints results as they come.
+#[derive(Debug)]
+pub struct Printer {
+    form: Form,
+    /// Whether documents are printed as they stand in their text where nothing changes them.
+    verbatim: bool,
+    written: bool,
+    /// What waits for the end, since JSON has to know how many there are.
+    held: Vec<Tree>,
+}
+
+impl Printer {
+    /// A printer; `verbatim` says whether unchanged documents may be printed as they were written.
+    pub fn new(form: Form, verbatim: bool) -> Self {
+        Self { form, verbatim, written: false, held: Vec::new() }
+    }
+
+    /// Prints a part of a text, with the outcomes of the objects of each of its documents.
+    ///
+    /// # Errors
+    /// Where `stdout` takes no more.
+    pub fn chunk(
+        &mut self,
+        chunk: &Chunk,
+        outcomes: Vec<(&Document, Vec<Outcome>)>,
+        terminal: &mut Terminal,
+    ) -> io::Result<()> {
+        match self.form {
+            Form::Diff => {
+                for printed in
+                    outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).flat_map(|outcome| outcome.printed)
+                {
+                    diff(&printed, terminal.out())?;
+                }
+            }
+            Form::Json => {
+                let printed =
+                    outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).flat_map(|outcome| outcome.printed);
+                self.held.extend(printed.map(|printed| printed.after));
+            }
+            Form::Yaml if self.verbatim && outcomes.iter().flat_map(|(_, outcomes)| outcomes).all(is_untouched) => {
+                let needs_marker = !chunk.documents.is_empty() && !chunk.has_marker();
+                self.text(&chunk.text, needs_marker, terminal)?;
+            }
+            Form::Yaml => {
+                // Comments are about the object, not about its Pods.
+                let mut head = if self.verbatim { chunk.head() } else { String::new() };
+                for (document, outcomes) in outcomes {
+                    let printed = outcomes.into_iter().flat_map(|outcome| outcome.printed).map(|printed| printed.after);
+                    for tree in self.documents(document, printed.collect()) {
+                        let needs_marker = !head.starts_with("---");
+                        self.text(&(std::mem::take(&mut head) + &yaml::document(&tree)), needs_marker, terminal)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The documents that a document becomes.
+    fn documents(&self, document: &Document, printed: Vec<Tree>) -> Vec<Tree> {
+        if !self.verbatim {
+            return printed;
+        }
+        if printed.is_empty() { Vec::new() } else { object::document(document, printed).into_iter().collect() }
+    }
+
+    fn text(&mut self, text: &str, needs_marker: bool, terminal: &mut Terminal) -> io::Result<()> {
+        if needs_marker && self.written {
+            writeln!(terminal.out(), "---")?;
+        }
+        self.written = true;
+        terminal.out().write_all(text.as_bytes())
+    }
+
+    /// Prints what was held back.
+    ///
+    /// # Errors
+    /// Where `stdout` takes no more.
+    pub fn finish(self, terminal: &mut Terminal) -> anyhow::Result<()> {
+        if self.form != Form::Json {
+            return Ok(());
+        }
+        let mut held = self.held;
+        let tree = match (held.pop(), held.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => object::list(held.into_iter().chain(last).collect()),
+        };
+        serde_json::to_writer_pretty(&mut *terminal.out(), &tree).map_err(io::Error::from)?;
+        writeln!(terminal.out())?;
+        Ok(())
+    }
+}
+
+fn is_untouched(outcome: &Outcome) -> bool {
+    !outcome.is_refused() && outcome.printed.iter().all(|printed| printed.before == printed.after)
+}
+
+fn diff(printed: &Printed, out: &mut dyn Write) -> io::Result<()> {
+    let (old, new) = (yaml::document(&printed.before), yaml::document(&printed.after));
+    diff::write(out, &printed.label, &format!("{} (injected)", printed.label), &old, &new)
+}

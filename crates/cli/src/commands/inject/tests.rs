@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use pillion_core::json;
+use pillion_testkit::strategies;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::object::{self, Shape, Verdict};
+use crate::manifest::{self, Manifest, Source};
+use crate::preview::{self, Preview};
+
+/// A set that shares mounts and is for every Pod of `tier: any`.
+fn agent() -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": {"tier": "any"}},
+            "initContainers": [{"name": "pillion-setup", "image": "setup:1"}],
+            "containers": [{
+                "name": "pillion-agent", "image": "agent:1", "shareVolumePolicy": {"type": "enabled"},
+                "volumeMounts": [{"name": "pillion-spool", "mountPath": "/pillion-spool"}]
+            }],
+            "volumes": [{"name": "pillion-spool", "emptyDir": {}}]
+        }
+    })
+}
+
+fn preview() -> &'static Preview {
+    static PREVIEW: OnceLock<Preview> = OnceLock::new();
+    PREVIEW.get_or_init(|| {
+        let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), "default", BTreeMap::new());
+        Preview::new(crate::module::load().unwrap(), json!({"sidecarSets": [agent()]}), cluster, "default")
+    })
+}
+
+fn manifest(value: &Value) -> Manifest {
+    // JSON, since YAML's numbers are floats, and Pods to come may have others.
+    let source = Arc::new(Source { name: "t".to_owned(), text: value.to_string() });
+    manifest::parse(&source).unwrap().remove(0)
+}
+
+/// What comes out for an object, as JSON; the sidecars as the policy reports them, `None` where it refused.
+fn injected(object: &Value, shape: Shape) -> Option<(Value, String)> {
+    let outcome = object::inject(&manifest(object), preview(), shape, None).unwrap();
+    let sidecars = match &outcome.said[0].verdict {
+        Verdict::Injected(sidecars) | Verdict::Present(sidecars) => sidecars.clone(),
+        Verdict::Unmatched => String::new(),
+        Verdict::Refused(..) => return None,
+    };
+    Some((serde_json::to_value(&outcome.printed[0].after).unwrap(), sidecars))
+}
+
+fn is_ours(item: &Value) -> bool {
+    json::text(item, &["name"]).starts_with("pillion-")
+}
+
+/// Takes away what the set may add; everything else has to be as it was.
+fn without_sidecars(mut pod: Value, original: &Value) -> Value {
+    for key in ["initContainers", "containers", "volumes"] {
+        let had = json::at(original, &["spec", key]).is_some();
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { continue };
+        if let Some(list) = spec.get_mut(key).and_then(Value::as_array_mut) {
+            list.retain(|item| !is_ours(item));
+            if list.is_empty() && !had {
+                spec.remove(key);
+            }
+        }
+    }
+    let had = json::at(original, &["metadata", "annotations"]).is_some();
+    let metadata = pod.get_mut("metadata").and_then(Value::as_object_mut).unwrap();
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|key, _| !key.starts_with("kruise.io/sidecarset-"));
+        if annotations.is_empty() && !had {
+            metadata.remove("annotations");
+        }
+    }
+    pod
+}
+
+/// Takes away numbers that no parser of YAML reads.
+fn without_infinity(value: &mut Value) {
+    match value {
+        Value::Number(number) if !number.as_f64().is_some_and(f64::is_finite) => *value = Value::Null,
+        Value::Array(items) => items.iter_mut().for_each(without_infinity),
+        Value::Object(entries) => entries.values_mut().for_each(without_infinity),
+        _ => {}
+    }
+}
+
+/// Pods as people write them, with the label that the set selects.
+fn selected_pod() -> impl Strategy<Value = Value> {
+    strategies::pod().prop_map(|mut pod| {
+        without_infinity(&mut pod);
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["labels"]["tier"] = json!("any");
+        let kept = pod["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+        let kept: serde_json::Map<_, _> = kept.into_iter().filter(|(key, _)| !key.contains("sidecarset")).collect();
+        pod["metadata"]["annotations"] = Value::Object(kept);
+        pod
+    })
+}
+
+fn deployment(pod: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"template": {"metadata": pod["metadata"], "spec": pod["spec"]}, "strategy": {"type": "Recreate"}}
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn nothing_but_sidecars_changes_in_a_pod(pod in selected_pod()) {
+        if let Some((after, _)) = injected(&pod, Shape::Objects) {
+            prop_assert_eq!(without_sidecars(after, &pod), pod);
+        }
+    }
+
+    #[test]
+    fn nothing_but_the_template_changes_in_a_workload(pod in selected_pod()) {
+        let workload = deployment(&pod);
+        if let Some((mut after, _)) = injected(&workload, Shape::Objects) {
+            let template = after["spec"]["template"].take();
+            let original = &workload["spec"]["template"];
+            prop_assert_eq!(&without_sidecars(template, original), original);
+            after["spec"]["template"] = original.clone();
+            prop_assert_eq!(after, workload);
+        }
+    }
+
+    #[test]
+    fn what_came_out_comes_out_again(pod in selected_pod()) {
+        let workload = deployment(&pod);
+        if let Some((once, sidecars)) = injected(&workload, Shape::Objects) {
+            let (twice, again) = injected(&once, Shape::Objects).unwrap();
+            prop_assert_eq!(twice, once);
+            prop_assert_eq!(again, sidecars);
+        }
+    }
+}
+
+#[test]
+fn the_properties_are_about_injected_pods() {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"tier": "any"}},
+        "spec": {"containers": [{"name": "app", "image": "i", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
+                 "volumes": [{"name": "d", "emptyDir": {}}]}
+    });
+    let (after, sidecars) = injected(&pod, Shape::Objects).unwrap();
+    assert_eq!(sidecars, "agent/pillion-setup, agent/pillion-agent");
+    assert_eq!(
+        after.pointer("/spec/containers/0/volumeMounts"),
+        Some(&json!([{"name": "pillion-spool", "mountPath": "/pillion-spool"}, {"name": "d", "mountPath": "/d"}])),
+        "shared, but not the token"
+    );
+    assert_eq!(without_sidecars(after, &pod), pod);
+}
+
+#[test]
+fn workloads_come_out_as_pods_where_asked() {
+    let pod = json!({"metadata": {"labels": {"tier": "any"}}, "spec": {"containers": [{"name": "app", "image": "i"}]}});
+    let (after, _) = injected(&deployment(&pod), Shape::Pods).unwrap();
+    assert_eq!(json::text(&after, &["kind"]), "Pod");
+    assert_eq!(json::text(&after, &["metadata", "generateName"]), "web-");
+    let names: Vec<_> = json::items(&after, &["spec", "containers"]).iter().map(|c| json::text(c, &["name"])).collect();
+    assert_eq!(names, ["pillion-agent", "app"]);
+    assert_eq!(after.pointer("/spec/serviceAccountName"), None, "what the API server adds is not printed");
+}

@@ -1,0 +1,268 @@
+//! What runs: a module with settings, from the command line or from a policy of Kubewarden.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use pillion_host::admission::{Handling, Mode};
+use pillion_host::metadata::{Metadata, PolicyType};
+use pillion_host::{CapabilityPattern, CodeCache, ContextAwareResource, Grants, Module};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+use super::{Args, location};
+use crate::manifest::{self, Manifest, Source};
+use crate::terminal::Terminal;
+
+/// A policy, not yet loaded.
+#[derive(Debug)]
+pub(super) struct Policy {
+    /// The module's file.
+    module: PathBuf,
+    /// An object.
+    pub(super) settings: Value,
+    /// What is done to its responses.
+    pub(super) handling: Handling,
+    /// What it may read.
+    reads: Reads,
+}
+
+/// Which kinds a policy may read in the cluster.
+#[derive(Debug)]
+enum Reads {
+    Nothing,
+    WhatMetadataLists,
+    These(BTreeSet<ContextAwareResource>),
+}
+
+/// A policy that can be evaluated.
+pub(super) struct Prepared {
+    pub(super) module: Module,
+    /// Whether it gets any JSON.
+    pub(super) raw: bool,
+    /// Whether it may read something.
+    pub(super) reads_cluster: bool,
+}
+
+/// The policies that the command line names.
+///
+/// # Errors
+/// Where settings or policies cannot be read.
+pub(super) fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Vec<Policy>> {
+    let is_yaml = [".yaml", ".yml"].iter().any(|ending| args.module.ends_with(ending));
+    if !is_yaml {
+        return Ok(vec![Policy::from_args(args, terminal)?]);
+    }
+    if args.raw {
+        bail!("--raw: the policies of a YAML file decide on admission requests");
+    }
+    if args.settings_path.is_some() || args.settings_json.is_some() {
+        terminal.warn("--settings-path and --settings-json are ignored: the policies of a YAML file have their own");
+    }
+    if args.allow_context_aware {
+        terminal.warn("--allow-context-aware is ignored: the policies of a YAML file say what they may read");
+    }
+    let source = source(&location::path(&args.module)?)?;
+    let manifests = manifest::parse(&source)?;
+    if manifests.is_empty() {
+        bail!("{}: no policy in it", source.name);
+    }
+    manifests.iter().map(Policy::from_manifest).collect()
+}
+
+fn source(path: &Path) -> anyhow::Result<Arc<Source>> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+    Ok(Arc::new(Source { name, text }))
+}
+
+impl Policy {
+    fn from_args(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Self> {
+        let module = location::path(&args.module)?;
+        let settings = match (&args.settings_path, &args.settings_json) {
+            (Some(path), other) => {
+                if other.is_some() {
+                    terminal.warn("--settings-json is ignored: there is a --settings-path");
+                }
+                settings_file(path)?
+            }
+            (None, Some(json)) => serde_json::from_str(json).context("--settings-json: not JSON")?,
+            (None, None) => Value::Null,
+        };
+        let handling =
+            Handling { policy: "policy-from-cli".to_owned(), mode: Mode::Protect, mutating: true, message: None };
+        let reads = if args.allow_context_aware { Reads::WhatMetadataLists } else { Reads::Nothing };
+        Ok(Self { module, settings: object(settings)?, handling, reads })
+    }
+
+    fn from_manifest(manifest: &Manifest) -> anyhow::Result<Self> {
+        let place = || format!("{}:{}", manifest.source.name, manifest.line());
+        Self::from_resource(&manifest.value).with_context(place)
+    }
+
+    /// From a custom resource of Kubewarden.
+    fn from_resource(resource: &Value) -> anyhow::Result<Self> {
+        let Resource { api_version, kind, metadata, spec } = Resource::deserialize(resource)?;
+        if api_version != "policies.kubewarden.io/v1" {
+            bail!("invalid apiVersion {api_version:?}: a policy has \"policies.kubewarden.io/v1\"");
+        }
+        let reads_allowed = match kind.as_str() {
+            "ClusterAdmissionPolicy" => true,
+            "AdmissionPolicy" => false,
+            "ClusterAdmissionPolicyGroup" | "AdmissionPolicyGroup" => {
+                bail!("{kind}: groups of policies do not run here; `kwctl run` knows them")
+            }
+            _ => bail!("unknown kind {kind:?}: not a Kubewarden policy"),
+        };
+        let spec = spec.ok_or_else(|| anyhow!("spec: Required value"))?;
+        let spec = Spec::deserialize(&spec).context("spec")?;
+        if !reads_allowed && spec.context_aware_resources.is_some() {
+            bail!("spec.contextAwareResources: Forbidden: only a ClusterAdmissionPolicy can read the cluster");
+        }
+        Ok(Self {
+            module: location::path(&spec.module).context("spec.module")?,
+            settings: object(spec.settings).context("spec.settings")?,
+            handling: Handling {
+                policy: metadata.name.unwrap_or_else(|| "crd-without-name".to_owned()),
+                mode: spec.mode.unwrap_or_default(),
+                mutating: spec.mutating,
+                message: spec.message,
+            },
+            reads: Reads::These(spec.context_aware_resources.unwrap_or_default()),
+        })
+    }
+
+    /// Loads the module and gives it what it may have.
+    ///
+    /// # Errors
+    /// Where the module cannot be loaded.
+    pub(super) fn prepare(
+        &self,
+        args: &Args,
+        patterns: &[CapabilityPattern],
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Prepared> {
+        let cache = if args.disable_wasmtime_cache { CodeCache::Off } else { CodeCache::Use };
+        let (module, metadata) = super::load(&self.module, cache)?;
+        let resources = self.granted(metadata.as_ref(), terminal);
+        Ok(Prepared {
+            raw: args.raw || metadata.is_some_and(|metadata| metadata.policy_type == PolicyType::Raw),
+            reads_cluster: !resources.is_empty(),
+            module: module.restricted_to(Grants::new(patterns.to_vec(), resources)),
+        })
+    }
+
+    fn granted(&self, metadata: Option<&Metadata>, terminal: &mut Terminal) -> BTreeSet<ContextAwareResource> {
+        match (&self.reads, metadata) {
+            (Reads::These(resources), _) => resources.clone(),
+            (Reads::WhatMetadataLists, Some(metadata)) => metadata.context_aware_resources.clone(),
+            (Reads::WhatMetadataLists, None) => {
+                terminal.warn(
+                    "the module has no metadata that says what it reads, so --allow-context-aware allows nothing; \
+                     `pillion annotate` adds metadata",
+                );
+                BTreeSet::new()
+            }
+            (Reads::Nothing, metadata) => {
+                let wanted: Vec<String> = metadata
+                    .iter()
+                    .flat_map(|metadata| &metadata.context_aware_resources)
+                    .map(|resource| format!("{}/{}", resource.api_version, resource.kind))
+                    .collect();
+                if !wanted.is_empty() {
+                    terminal.warn(format_args!(
+                        "the policy may not read what it wants to read ({}); --allow-context-aware lets it",
+                        wanted.join(", ")
+                    ));
+                }
+                BTreeSet::new()
+            }
+        }
+    }
+}
+
+/// Reads settings as kubectl would read them in a policy.
+fn settings_file(path: &Path) -> anyhow::Result<Value> {
+    let documents = match manifest::documents(&source(path).context("settings")?) {
+        Ok(documents) => documents,
+        Err(manifest::Error::NotAnObject { source_name, line, found }) => {
+            bail!("{source_name}:{line}: settings are an object, this is {found}")
+        }
+        Err(error) => return Err(error).context("settings"),
+    };
+    let mut documents = documents.into_iter();
+    let settings = documents.next().map(|document| document.value);
+    match documents.next() {
+        Some(second) => {
+            bail!("{}:{}: settings are one document, this is a second one", second.source.name, second.line())
+        }
+        None => Ok(settings.unwrap_or_default()),
+    }
+}
+
+/// Settings are an object; none are an empty one.
+fn object(settings: Value) -> anyhow::Result<Value> {
+    match settings {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(_) => Ok(settings),
+        other => bail!("settings are an object, this is {}", pillion_core::json::type_name(&other)),
+    }
+}
+
+/// A custom resource of Kubewarden.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: ObjectMeta,
+    spec: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct ObjectMeta {
+    name: Option<String>,
+}
+
+/// The spec of a policy. What does not count here is still known, so that a misspelt field is found.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Spec {
+    module: String,
+    #[serde(default)]
+    settings: Value,
+    mode: Option<Mode>,
+    #[serde(default)]
+    mutating: bool,
+    message: Option<String>,
+    context_aware_resources: Option<BTreeSet<ContextAwareResource>>,
+    #[serde(default, rename = "allowInsideAdmissionControllerNamespace")]
+    _allow_inside_admission_controller_namespace: IgnoredAny,
+    #[serde(default, rename = "backgroundAudit")]
+    _background_audit: IgnoredAny,
+    #[serde(default, rename = "failurePolicy")]
+    _failure_policy: IgnoredAny,
+    #[serde(default, rename = "matchConditions")]
+    _match_conditions: IgnoredAny,
+    #[serde(default, rename = "matchPolicy")]
+    _match_policy: IgnoredAny,
+    #[serde(default, rename = "namespaceSelector")]
+    _namespace_selector: IgnoredAny,
+    #[serde(default, rename = "objectSelector")]
+    _object_selector: IgnoredAny,
+    #[serde(default, rename = "policyServer")]
+    _policy_server: IgnoredAny,
+    #[serde(default, rename = "rules")]
+    _rules: IgnoredAny,
+    #[serde(default, rename = "sideEffects")]
+    _side_effects: IgnoredAny,
+    #[serde(default, rename = "timeoutEvalSeconds")]
+    _timeout_eval_seconds: IgnoredAny,
+    #[serde(default, rename = "timeoutSeconds")]
+    _timeout_seconds: IgnoredAny,
+}

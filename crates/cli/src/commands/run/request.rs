@@ -1,0 +1,51 @@
+//! The request that a policy decides on.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use pillion_core::json;
+use pillion_host::admission::AdmissionRequest;
+use serde_json::Value;
+
+/// A request as a policy gets it.
+pub(super) struct Request {
+    pub(super) uid: String,
+    /// What the policy gets.
+    pub(super) payload: Value,
+    /// What it may change; absent where the request has no object.
+    pub(super) object: Option<Value>,
+}
+
+/// Reads the JSON of a file, or of stdin where the path is `-`.
+///
+/// # Errors
+/// Where it cannot be read, or is no JSON.
+pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
+    let (name, text) = if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("request: <stdin>")?;
+        ("<stdin>".to_owned(), text)
+    } else {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| format!("request: {name}"))?;
+        (name, text)
+    };
+    serde_json::from_str(&text).map_err(|error| anyhow!("request: {name}: not JSON: {error}"))
+}
+
+impl Request {
+    /// An admission request, or where `raw` any JSON.
+    ///
+    /// # Errors
+    /// Where it is no admission request.
+    pub(super) fn new(value: &Value, raw: bool) -> anyhow::Result<Self> {
+        if raw {
+            let uid = json::text(value, &["uid"]).to_owned();
+            return Ok(Self { uid, payload: value.clone(), object: Some(value.clone()) });
+        }
+        let request = AdmissionRequest::from_json(value).context("request")?;
+        let payload = serde_json::to_value(&request).context("request")?;
+        Ok(Self { uid: request.uid, payload, object: request.object })
+    }
+}

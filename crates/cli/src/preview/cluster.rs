@@ -1,0 +1,140 @@
+//! A cluster that holds what manifests describe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use pillion_core::{json, names};
+use pillion_host::{Cluster, ClusterError, ResourceRequest};
+use serde_json::{Value, json};
+
+/// apiVersion, kind, namespace (empty where the manifest names none), name.
+type Key = (String, String, String, String);
+
+/// Answers look-ups from manifests. A Namespace that none of them describes is taken to exist: a Pod cannot be
+/// created in one that does not.
+#[derive(Debug)]
+pub struct Manifests {
+    objects: BTreeMap<Key, Value>,
+    namespace: String,
+    namespace_labels: BTreeMap<String, String>,
+    assumed: Mutex<BTreeSet<String>>,
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Manifests {
+    /// A cluster with these objects; of two with one name the later counts.
+    ///
+    /// `namespace` is that of objects that name none, `namespace_labels` are those of Namespaces that are not among
+    /// the objects.
+    pub fn new(
+        objects: impl IntoIterator<Item = Value>,
+        namespace: &str,
+        namespace_labels: BTreeMap<String, String>,
+    ) -> Self {
+        let keyed = objects.into_iter().map(|object| {
+            let text = |path: &[&str]| json::text(&object, path).to_owned();
+            let key =
+                (text(&["apiVersion"]), text(&["kind"]), text(&["metadata", "namespace"]), text(&["metadata", "name"]));
+            (key, object)
+        });
+        Self {
+            objects: keyed.collect(),
+            namespace: namespace.to_owned(),
+            namespace_labels,
+            assumed: Mutex::default(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// An object of the manifests.
+    pub fn object(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let find = |namespace: &str| {
+            let key = (api_version.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
+            self.objects.get(&key).cloned()
+        };
+        match namespace {
+            None => find(""),
+            Some(namespace) if namespace == self.namespace => find(namespace).or_else(|| find("")),
+            Some(namespace) => find(namespace),
+        }
+    }
+
+    /// The Namespaces that were asked for and are in no manifest, each told once.
+    pub fn assumed(&self) -> Vec<String> {
+        let assumed = std::mem::take(&mut *self.assumed.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        assumed.into_iter().filter(|name| told.insert(name.clone())).collect()
+    }
+
+    /// The API server labels every Namespace with its name.
+    fn namespace(&self, name: &str) -> Value {
+        let mut object = self.object("v1", "Namespace", None, name).unwrap_or_else(|| {
+            self.assumed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+            json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": self.namespace_labels}
+            })
+        });
+        let metadata = object.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
+        if let Some(labels) = metadata.and_then(|metadata| json::object_mut(metadata, "labels")) {
+            labels.insert(names::NAMESPACE_NAME_LABEL.to_owned(), name.into());
+        }
+        object
+    }
+}
+
+impl Cluster for Manifests {
+    fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
+        let ResourceRequest { api_version, kind, name, namespace, .. } = resource;
+        let found = match (api_version.as_str(), kind.as_str()) {
+            ("v1", "Namespace") => Some(self.namespace(name)),
+            _ => self.object(api_version, kind, namespace.as_deref(), name),
+        };
+        let found = found.ok_or(ClusterError::NotFound)?;
+        serde_json::to_vec(&found).map_err(|error| ClusterError::Failed(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(cluster: &Manifests, kind: &str, namespace: Option<&str>, name: &str) -> Result<Value, ClusterError> {
+        let resource = ResourceRequest {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            disable_cache: true,
+            field_masks: None,
+        };
+        cluster.get(&resource).map(|bytes| serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[test]
+    fn objects_are_found_by_kind_namespace_and_name() {
+        let account = |namespace: Option<&str>| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": namespace}});
+        let cluster = Manifests::new([account(Some("shop")), account(None)], "here", BTreeMap::new());
+        assert_eq!(get(&cluster, "ServiceAccount", Some("shop"), "a").unwrap(), account(Some("shop")));
+        assert_eq!(get(&cluster, "ServiceAccount", Some("here"), "a").unwrap(), account(None));
+        assert_eq!(get(&cluster, "ServiceAccount", Some("other"), "a"), Err(ClusterError::NotFound));
+        assert_eq!(get(&cluster, "ConfigMap", Some("shop"), "a"), Err(ClusterError::NotFound));
+    }
+
+    #[test]
+    fn namespaces_are_labelled_with_their_name_and_assumed_where_no_manifest_has_them() {
+        let known =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}});
+        let labels = BTreeMap::from([("team".to_owned(), "b".to_owned())]);
+        let cluster = Manifests::new([known], "default", labels);
+        let label = |name: &str, key: &str| {
+            let found = get(&cluster, "Namespace", None, name).unwrap();
+            json::text(&found, &["metadata", "labels", key]).to_owned()
+        };
+        assert_eq!((label("shop", "team"), label("shop", names::NAMESPACE_NAME_LABEL)), ("a".into(), "shop".into()));
+        assert_eq!(cluster.assumed(), [] as [&str; 0]);
+        assert_eq!((label("new", "team"), label("new", names::NAMESPACE_NAME_LABEL)), ("b".into(), "new".into()));
+        assert_eq!(cluster.assumed(), ["new"]);
+        label("new", "team");
+        assert_eq!(cluster.assumed(), [] as [&str; 0], "told once");
+    }
+}

@@ -1,0 +1,146 @@
+//! The policy's answer to Pods, asked before they exist: the built-in module with settings and a cluster that are put
+//! together from manifests.
+
+mod args;
+mod cluster;
+mod label;
+mod request;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use pillion_core::json;
+use pillion_host::{Module, ValidationResponse};
+use serde_json::Value;
+
+pub use self::args::{Inputs, Situation};
+pub use self::cluster::Manifests;
+pub use self::label::label;
+pub use self::settings::{Assembled, assemble, of_files};
+use crate::manifest::Manifest;
+use crate::module;
+use crate::terminal::Terminal;
+use crate::workload::Template;
+use crate::workload::{admission, pod};
+
+/// Everything that decides about a Pod.
+pub struct Preview {
+    module: Module,
+    settings: Value,
+    cluster: Arc<Manifests>,
+    namespace: String,
+}
+
+/// A Pod and what the policy says to it.
+#[derive(Debug)]
+pub struct Admission {
+    /// The Pod as its controller or its author sends it.
+    pub sent: Value,
+    /// The Pod as the webhook sees it.
+    pub before: Value,
+    /// The Pod after the policy; as before where it was refused.
+    pub after: Value,
+    /// The answer.
+    pub answer: ValidationResponse,
+}
+
+impl Preview {
+    /// A preview with this module; `settings` are the policy's, `namespace` is that of objects that name none.
+    pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, namespace: &str) -> Self {
+        Self { module, settings, cluster, namespace: namespace.to_owned() }
+    }
+
+    /// Whether a policy server would start with the settings; if not, what the module says about them.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn check_settings(&self) -> anyhow::Result<Result<(), String>> {
+        let verdict = self.module.validate_settings(&self.settings)?;
+        Ok(if verdict.valid { Ok(()) } else { Err(verdict.message.unwrap_or_default()) })
+    }
+
+    /// The namespace of an object.
+    pub fn namespace<'a>(&'a self, object: &'a Value) -> &'a str {
+        match json::text(object, &["metadata", "namespace"]) {
+            "" => &self.namespace,
+            namespace => namespace,
+        }
+    }
+
+    /// Asks the policy about the Pod of a template; `None` where the object has nothing at that place.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn admit(&self, object: &Value, template: &Template) -> anyhow::Result<Option<Admission>> {
+        let Some((sent, before)) = self.pod(object, template) else { return Ok(None) };
+        let mut answer = self.ask(&request::create(&before, self.namespace(object), template))?;
+        let after = answer.mutated_object.take().unwrap_or_else(|| before.clone());
+        Ok(Some(Admission { sent, before, after, answer }))
+    }
+
+    /// The request for the Pod of a template; `None` where the object has nothing at that place.
+    pub fn request(&self, object: &Value, template: &Template) -> Option<Value> {
+        let (_, pod) = self.pod(object, template)?;
+        Some(request::create(&pod, self.namespace(object), template))
+    }
+
+    /// The Pod of a template, as it is sent and as the webhook sees it.
+    fn pod(&self, object: &Value, template: &Template) -> Option<(Value, Value)> {
+        let namespace = self.namespace(object);
+        let sent = pod::of(object, template, namespace)?;
+        let mut before = sent.clone();
+        admission::apply(&mut before, |name| self.cluster.object("v1", "ServiceAccount", Some(namespace), name));
+        Some((sent, before))
+    }
+
+    /// Asks the policy about a request.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn ask(&self, request: &Value) -> anyhow::Result<ValidationResponse> {
+        Ok(self.module.validate(request, &self.settings, Arc::clone(&self.cluster) as _)?)
+    }
+
+    /// The Namespaces that the policy asked for since the last call and that no manifest describes.
+    pub fn assumed(&self) -> Vec<String> {
+        self.cluster.assumed()
+    }
+}
+
+/// How long people wait before they wonder.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The built-in module. Compiling it takes a while where no run before this one could keep the result; who looks at
+/// a terminal then is told.
+///
+/// # Errors
+/// Where it cannot be loaded.
+pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
+    if !std::io::stderr().is_terminal() {
+        return module::load();
+    }
+    let (done, loaded) = mpsc::channel();
+    let loading = std::thread::spawn(move || {
+        let module = module::load();
+        // Nobody waits for this any more where the other side is gone.
+        let _ = done.send(());
+        module
+    });
+    if loaded.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        writeln!(terminal.err(), "compiling the policy, which is kept for the next time")?;
+    }
+    loading.join().map_err(|_| anyhow::anyhow!("the built-in module cannot be loaded"))?
+}
+
+/// The cluster that manifests describe.
+pub fn cluster_of<'a>(
+    manifests: impl IntoIterator<Item = &'a Manifest>,
+    namespace: &str,
+    namespace_labels: BTreeMap<String, String>,
+) -> Arc<Manifests> {
+    let objects = manifests.into_iter().map(|manifest| manifest.value.clone());
+    Arc::new(Manifests::new(objects, namespace, namespace_labels))
+}

@@ -1,0 +1,69 @@
+//! The request that kube-apiserver would send.
+
+use pillion_core::json;
+use serde_json::{Value, json};
+
+use crate::workload::Template;
+
+/// The AdmissionRequest for the creation of a Pod. Its uid follows from the object, so that the same input draws the
+/// same revision where a `SidecarSet` leaves it to chance.
+pub(super) fn create(pod: &Value, namespace: &str, template: &Template) -> Value {
+    let name = json::text(pod, &["metadata", "name"]);
+    let prefix = json::text(pod, &["metadata", "generateName"]);
+    let gvk = json!({"group": "", "version": "v1", "kind": "Pod"});
+    let resource = json!({"group": "", "version": "v1", "resource": "pods"});
+    let uid = format!("preview/{namespace}/{prefix}{name}{}", template.pointer);
+    let mut request = json!({
+        "uid": uid, "kind": gvk, "resource": resource, "requestKind": gvk, "requestResource": resource,
+        "namespace": namespace, "operation": "CREATE", "userInfo": user(template), "object": pod,
+        "oldObject": null, "dryRun": false,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"}
+    });
+    if let Some(request) = request.as_object_mut().filter(|_| !name.is_empty()) {
+        request.insert("name".to_owned(), name.into());
+    }
+    request
+}
+
+/// Pods of a workload are created by its controller, others by somebody who may.
+fn user(template: &Template) -> Value {
+    match &template.owner {
+        None => json!({"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}),
+        Some((api_version, _)) if api_version.starts_with("apps.kruise.io/") => {
+            service_account("kruise-system", "kruise-manager")
+        }
+        Some((_, kind)) => service_account("kube-system", &format!("{}-controller", kind.to_ascii_lowercase())),
+    }
+}
+
+fn service_account(namespace: &str, name: &str) -> Value {
+    json!({
+        "username": format!("system:serviceaccount:{namespace}:{name}"),
+        "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{namespace}"), "system:authenticated"]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_one_that_the_policy_knows() {
+        let template = Template { pointer: String::new(), owner: None };
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
+        let request = create(&pod, "shop", &template);
+        let read = pillion_core::request::Request::decode(request.clone()).unwrap();
+        assert_eq!(read.target(), pillion_core::request::Target::PodCreate);
+        assert_eq!((read.namespace.as_str(), read.name.as_str(), read.dry_run), ("shop", "p", false));
+        assert_eq!(request, create(&pod, "shop", &template), "the same every time");
+    }
+
+    #[test]
+    fn pods_of_workloads_come_from_their_controller_and_have_no_name_yet() {
+        let owner = Some(("apps/v1".to_owned(), "ReplicaSet".to_owned()));
+        let template = Template { pointer: "/spec/template".to_owned(), owner };
+        let request = create(&json!({"metadata": {"generateName": "web-"}}), "shop", &template);
+        assert_eq!(request["userInfo"]["username"], "system:serviceaccount:kube-system:replicaset-controller");
+        assert_eq!(request.get("name"), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! The policy's settings, from a file and from the manifests beside it.
+
+use std::path::Path;
+
+use anyhow::bail;
+use pillion_core::settings::Settings;
+use pillion_core::{json, names};
+use serde_json::{Value, json};
+
+use crate::manifest::{self, Manifest};
+
+/// Settings and where their SidecarSets came from.
+#[derive(Debug)]
+pub struct Assembled {
+    /// The settings.
+    pub value: Value,
+    /// For each of `sidecarSets`, the file and the line of its manifest; `None` for those of the settings' file.
+    places: Vec<Option<String>>,
+}
+
+/// Reads settings: an object of settings, or the policy of Kubewarden that has them.
+///
+/// Of several policies in one file the one that is asked about Pods is taken.
+///
+/// # Errors
+/// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
+pub fn of_files(path: &Path) -> anyhow::Result<Value> {
+    let mut manifests = manifest::read(&[path.to_owned()], false)?;
+    let is_policy = |manifest: &Manifest| {
+        json::text(&manifest.value, &["apiVersion"]).starts_with("policies.kubewarden.io/")
+            && matches!(json::text(&manifest.value, &["kind"]), "ClusterAdmissionPolicy" | "AdmissionPolicy")
+    };
+    let policies: Vec<&Manifest> = manifests.iter().filter(|manifest| is_policy(manifest)).collect();
+    let for_pods: Vec<&Manifest> = policies.iter().copied().filter(|policy| is_for_pods(&policy.value)).collect();
+    let candidates = if for_pods.is_empty() { &policies } else { &for_pods };
+    match candidates.as_slice() {
+        [policy] => Ok(json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default()),
+        [] => match (manifests.pop(), manifests.is_empty()) {
+            (None, _) => Ok(Value::Null),
+            (Some(settings), true) if settings.value.get("kind").is_none() => Ok(settings.value),
+            (Some(other), true) => bail!(
+                "{}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
+                path.display(),
+                json::text(&other.value, &["kind"])
+            ),
+            (Some(_), false) => bail!("{}: several documents, none of them a ClusterAdmissionPolicy", path.display()),
+        },
+        several => {
+            let names: Vec<&str> =
+                several.iter().map(|policy| json::text(&policy.value, &["metadata", "name"])).collect();
+            bail!("{}: several policies ({}); leave one in the file", path.display(), names.join(", "))
+        }
+    }
+}
+
+fn is_for_pods(policy: &Value) -> bool {
+    let rules = json::items(policy, &["spec", "rules"]);
+    let mut resources = rules.iter().flat_map(|rule| json::items(rule, &["resources"]));
+    resources.any(|resource| matches!(resource.as_str(), Some("pods" | "*")))
+}
+
+/// Adds the SidecarSets of manifests to settings, and their ControllerRevisions, since a `customVersion` is looked
+/// for nowhere else. A manifest that the settings have already, word for word, is not added again.
+pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a Manifest>) -> Assembled {
+    if settings.is_null() {
+        settings = json!({});
+    }
+    let system = match json::text(&settings, &["systemNamespace"]) {
+        "" => pillion_core::settings::SYSTEM_NAMESPACE.to_owned(),
+        namespace => namespace.to_owned(),
+    };
+    let mut places = vec![None; json::items(&settings, &["sidecarSets"]).len()];
+    for manifest in manifests {
+        let object = &manifest.value;
+        let api_version = json::text(object, &["apiVersion"]);
+        match json::text(object, &["kind"]) {
+            "SidecarSet" if api_version.starts_with("apps.kruise.io/") => {
+                if add(&mut settings, "sidecarSets", object) {
+                    places.push(Some(format!("{}:{}", manifest.source.name, manifest.line())));
+                }
+            }
+            "ControllerRevision" if is_revision_of_a_set(object, &system) => {
+                add(&mut settings, "controllerRevisions", object);
+            }
+            _ => {}
+        }
+    }
+    Assembled { value: settings, places }
+}
+
+/// Other controllers keep ControllerRevisions too, and their names need not be unique between namespaces.
+fn is_revision_of_a_set(object: &Value, system_namespace: &str) -> bool {
+    let namespace = json::text(object, &["metadata", "namespace"]);
+    (namespace.is_empty() || namespace == system_namespace)
+        && json::at(object, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some()
+}
+
+/// Adds an object to a list of the settings; `false` where it is there already, or where there is no list.
+fn add(settings: &mut Value, key: &str, object: &Value) -> bool {
+    let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, key));
+    match list {
+        Some(list) if !list.contains(object) => {
+            list.push(object.clone());
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Assembled {
+    /// Whether there is any `SidecarSet`.
+    pub fn has_sidecar_sets(&self) -> bool {
+        !json::items(&self.value, &["sidecarSets"]).is_empty()
+    }
+
+    /// Everything that is wrong with the settings, one line each, with the place of the `SidecarSet` where it came
+    /// from a manifest.
+    pub fn problems(&self) -> Vec<String> {
+        let errors = Settings::decode(self.value.clone()).map_or_else(|errors| errors, |settings| settings.validate());
+        errors.iter().map(|error| self.placed(&error.to_string())).collect()
+    }
+
+    /// `sidecarSets[1].spec...` as `sets.yaml:7: spec...`, where the second one stands there.
+    fn placed(&self, error: &str) -> String {
+        let place = || {
+            let (index, rest) = error.strip_prefix("sidecarSets[")?.split_once(']')?;
+            let place = self.places.get(index.parse::<usize>().ok()?)?.as_ref()?;
+            Some(format!("{place}: {}", rest.strip_prefix('.').unwrap_or(rest)))
+        };
+        place().unwrap_or_else(|| format!("settings: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rstest::rstest;
+
+    use super::*;
+    use crate::manifest::Source;
+
+    fn set(name: &str) -> Value {
+        json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "containers": [{"name": name, "image": "i"}]}
+        })
+    }
+
+    fn manifests(objects: &[Value]) -> Vec<Manifest> {
+        let text: Vec<String> = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+        manifest::parse(&Arc::new(Source { name: "sets.yaml".to_owned(), text: text.concat() })).unwrap()
+    }
+
+    #[test]
+    fn manifests_join_the_settings() {
+        let revision = |namespace: &str| {
+            let labels = json!({"kruise.io/sidecarset-name": "a"});
+            json!({
+                "apiVersion": "apps/v1", "kind": "ControllerRevision",
+                "metadata": {"name": "a-1", "namespace": namespace, "labels": labels}
+            })
+        };
+        let pod = json!({"apiVersion": "v1", "kind": "Pod"});
+        let given = manifests(&[set("a"), pod, revision("kruise-system"), revision("other"), set("b")]);
+        let assembled = assemble(json!({"sidecarSets": [set("a")]}), &given);
+        assert_eq!(
+            assembled.value,
+            json!({"sidecarSets": [set("a"), set("b")], "controllerRevisions": [revision("kruise-system")]})
+        );
+        assert!(assembled.has_sidecar_sets());
+        assert_eq!(assembled.problems(), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn problems_name_the_manifest_or_the_settings() {
+        let mut broken = set("b");
+        broken["spec"]["containers"][0]["image"] = json!(1);
+        let assembled = assemble(json!({"sidecarSets": [broken.clone()]}), &manifests(&[set("c"), set("d")]));
+        assert_eq!(assembled.problems().len(), 1);
+        assert!(assembled.problems()[0].starts_with("settings: sidecarSets[0].spec.containers[0].image: "));
+        broken["metadata"]["name"] = json!("d");
+        let assembled = assemble(Value::Null, &manifests(&[set("c"), set("d"), broken]));
+        let problems = assembled.problems();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.starts_with("sets.yaml:6: ")), "{problems:?}");
+    }
+
+    #[rstest]
+    #[case::plain("systemNamespace: x\n", Ok(json!({"systemNamespace": "x"})))]
+    #[case::empty("", Ok(Value::Null))]
+    #[case::policy(
+        "apiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicy\nspec:\n  settings: {a: 1}\n",
+        Ok(json!({"a": 1}))
+    )]
+    #[case::the_policy_for_pods(
+        "apiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicy\nspec: {rules: [{resources: [pods]}], settings: {a: 1}}\n---\napiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicy\nspec: {rules: [{resources: [sidecarsets]}], settings: {}}\n",
+        Ok(json!({"a": 1}))
+    )]
+    #[case::two_policies(
+        "apiVersion: policies.kubewarden.io/v1\nkind: AdmissionPolicy\nmetadata: {name: a}\n---\napiVersion: policies.kubewarden.io/v1\nkind: AdmissionPolicy\nmetadata: {name: b}\n",
+        Err("several policies (a, b); leave one in the file")
+    )]
+    #[case::a_sidecar_set("kind: SidecarSet\n", Err("but a SidecarSet; SidecarSets are given with --sidecar-sets"))]
+    #[case::documents("a: 1\n---\nb: 1\n", Err("several documents"))]
+    #[case::a_list("- a\n", Err("this is a list"))]
+    fn settings_are_read_from_files(#[case] text: &str, #[case] expected: Result<Value, &str>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.yaml");
+        std::fs::write(&path, text).unwrap();
+        match (of_files(&path), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (found, expected) => panic!("{found:?}, expected {expected:?}"),
+        }
+    }
+}

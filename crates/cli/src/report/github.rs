@@ -1,0 +1,48 @@
+//! Annotations of a GitHub workflow: `::error file=...,line=...::message`.
+
+use std::io::{self, Write};
+
+use super::Finding;
+
+pub(super) fn write(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+    for finding in findings {
+        writeln!(out, "{}", command(finding))?;
+    }
+    Ok(())
+}
+
+fn command(finding: &Finding) -> String {
+    let (start, end) = (finding.place.start(), finding.place.end());
+    let mut properties = vec![
+        format!("file={}", property(&finding.place.source.name)),
+        format!("line={}", start.line),
+        format!("endLine={}", end.line),
+    ];
+    // GitHub takes columns only within one line.
+    if start.line == end.line {
+        properties.push(format!("col={}", start.column));
+        properties.push(format!("endColumn={}", end.column));
+    }
+    if !finding.path.is_empty() {
+        properties.push(format!("title={}", property(&finding.path)));
+    }
+    let mut message = String::new();
+    if !finding.sidecar_set.is_empty() {
+        message = format!("SidecarSet {:?}: ", finding.sidecar_set);
+    }
+    message.push_str(&finding.message);
+    if !finding.remedy.is_empty() {
+        message.push_str("; ");
+        message.push_str(&finding.remedy);
+    }
+    format!("::{} {}::{}", finding.severity.as_str(), properties.join(","), data(&message))
+}
+
+/// What GitHub's runner would read as the end of a command.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

@@ -1,0 +1,94 @@
+//! Places of a text.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::manifest::Source;
+
+/// Some characters of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The text.
+    pub source: Arc<Source>,
+    /// The characters, as bytes of the text. Never empty, unless the text is.
+    pub span: Range<usize>,
+}
+
+/// A position in a text, as editors show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
+}
+
+impl Place {
+    /// The place of `span`; one that is empty or lies beyond the text is moved so that a caret can stand under it.
+    pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
+        let span = visible(&source.text, span);
+        Self { source: Arc::clone(source), span }
+    }
+
+    /// The character at a position; the end of the line, or of the text, where it is shorter.
+    pub fn at(source: &Arc<Source>, line: usize, column: usize) -> Self {
+        let text = &source.text;
+        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let rest = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+        let offset = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(offset, _)| offset);
+        Self::new(source, start + offset..start + offset)
+    }
+
+    /// Where it starts.
+    pub fn start(&self) -> Position {
+        position(&self.source.text, self.span.start)
+    }
+
+    /// Where it ends: the position after its last character.
+    pub fn end(&self) -> Position {
+        position(&self.source.text, self.span.end)
+    }
+
+    /// The line in which it starts, without the line break, and the part of it that is meant, as bytes of that line.
+    pub fn first_line(&self) -> (&str, Range<usize>) {
+        let text = &self.source.text;
+        let before = text.get(..self.span.start).unwrap_or_default();
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+        let end = self.span.end.saturating_sub(start).min(line.len());
+        let from = self.span.start.saturating_sub(start).min(end);
+        (line, from..end)
+    }
+}
+
+/// At least one character; trailing space and line breaks are left out.
+fn visible(text: &str, span: Range<usize>) -> Range<usize> {
+    let start = floor(text, span.start.min(text.len()));
+    let end = floor(text, span.end.min(text.len()));
+    let inside = text.get(start..end).unwrap_or_default().trim_end();
+    if !inside.is_empty() {
+        return start..start + inside.len();
+    }
+    match text.get(start..).and_then(|rest| rest.chars().next()) {
+        Some(first) if first != '\n' && first != '\r' => start..start + first.len_utf8(),
+        // At the end of a line: its last character.
+        _ => match text.get(..start).and_then(|before| before.chars().next_back()) {
+            Some(last) if last != '\n' => start - last.len_utf8()..start,
+            _ => start..start,
+        },
+    }
+}
+
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn position(text: &str, offset: usize) -> Position {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Position { line, column }
+}

@@ -1,0 +1,146 @@
+//! From the core's tables of fields to JSON Schema.
+
+use std::ptr;
+
+use pillion_core::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_core::sidecar_set::decode::Version;
+use serde_json::{Map, Value, json};
+
+use super::fields::{self, Values};
+
+/// What Kubernetes reads as a quantity; that it is not too large cannot be said here.
+const QUANTITY: &str = r"^\s*[+-]?[0-9]*(\.[0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?\s*$";
+/// What Go reads as a time; that there is such a day cannot be said here.
+const TIME: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$";
+
+/// The types that a schema refers to, each once.
+#[derive(Default)]
+pub(super) struct Definitions {
+    known: Vec<(&'static Schema, String)>,
+    written: Map<String, Value>,
+}
+
+impl Definitions {
+    /// The value of `$defs`.
+    pub(super) fn into_value(self) -> Value {
+        Value::Object(self.written)
+    }
+
+    /// A `SidecarSet` of either version: a manifest has to say what it is, everything else is a matter of its version.
+    pub(super) fn sidecar_set(&mut self) -> Value {
+        let beta = self.reference(&SIDECAR_SET_V1BETA1);
+        let alpha = self.reference(&SIDECAR_SET_V1ALPHA1);
+        json!({
+            "type": "object",
+            "required": ["apiVersion", "kind"],
+            "properties": {
+                "apiVersion": {"enum": Version::ALL.map(Version::api_version)},
+                "kind": {"const": "SidecarSet"},
+            },
+            "if": {"properties": {"apiVersion": {"const": Version::V1Alpha1.api_version()}}},
+            "then": alpha,
+            "else": beta,
+        })
+    }
+
+    /// A ControllerRevision.
+    pub(super) fn controller_revision(&mut self) -> Value {
+        let revision = self.reference(&CONTROLLER_REVISION);
+        json!({
+            "type": "object",
+            "required": ["apiVersion", "kind"],
+            "properties": {"apiVersion": {"const": "apps/v1"}, "kind": {"const": "ControllerRevision"}},
+            "allOf": [revision],
+        })
+    }
+
+    /// A reference to a type, which is defined where it is not yet.
+    fn reference(&mut self, schema: &'static Schema) -> Value {
+        let known = self.known.iter().find(|(known, _)| ptr::eq(*known, schema)).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| self.define(schema));
+        json!({"$ref": format!("#/$defs/{name}")})
+    }
+
+    fn define(&mut self, schema: &'static Schema) -> String {
+        // Two versions of one kind have one name.
+        let is_taken = |name: &str| self.known.iter().any(|(_, known)| known == name);
+        let name = if is_taken(schema.name) { format!("{}V1alpha1", schema.name) } else { schema.name.to_owned() };
+        self.known.push((schema, name.clone()));
+        let properties: Map<String, Value> = schema
+            .fields
+            .iter()
+            .map(|field| (field.name.to_owned(), self.field(schema, field.name, field.kind)))
+            .collect();
+        let mut definition = json!({"type": ["object", "null"], "properties": properties});
+        let description = fields::of_type(schema.name);
+        if let Some(definition) = definition.as_object_mut().filter(|_| !description.is_empty()) {
+            definition.insert("description".to_owned(), description.into());
+        }
+        self.written.insert(name.clone(), definition);
+        name
+    }
+
+    fn field(&mut self, owner: &Schema, name: &str, kind: Kind) -> Value {
+        let mut schema = self.kind(kind);
+        let Some(documented) = fields::of_field(owner.name, name) else { return schema };
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("description".to_owned(), documented.text.into());
+            if let Some(default) = documented.default {
+                schema.insert("default".to_owned(), default.parse().unwrap_or_else(|_| Value::from(default)));
+            }
+            match documented.values {
+                Values::Any => {}
+                Values::Only(values) => {
+                    schema.insert("enum".to_owned(), only(values));
+                }
+                Values::Known(values) => {
+                    schema.insert("anyOf".to_owned(), json!([{"enum": values}, {}]));
+                }
+            }
+            if owner.name.starts_with("SidecarSetSpec") && name == "containers" {
+                schema.insert("items".to_owned(), plain_container(schema.get("items")));
+            }
+        }
+        schema
+    }
+
+    fn kind(&mut self, kind: Kind) -> Value {
+        match kind {
+            Kind::Text => json!({"type": ["string", "null"]}),
+            Kind::Time => json!({"type": ["string", "null"], "pattern": TIME}),
+            Kind::Bool => json!({"type": ["boolean", "null"]}),
+            Kind::Int32 => json!({"type": ["integer", "null"], "minimum": i32::MIN, "maximum": i32::MAX}),
+            Kind::Int64 => json!({"type": ["integer", "null"], "minimum": i64::MIN, "maximum": i64::MAX}),
+            Kind::IntOrString => {
+                json!({"type": ["integer", "string", "null"], "minimum": i32::MIN, "maximum": i32::MAX})
+            }
+            Kind::Quantity => quantity(),
+            Kind::Object(schema) => self.reference(schema),
+            Kind::Objects(schema) => json!({"type": ["array", "null"], "items": self.reference(schema)}),
+            Kind::Texts => json!({"type": ["array", "null"], "items": {"type": ["string", "null"]}}),
+            Kind::TextMap => json!({"type": ["object", "null"], "additionalProperties": {"type": ["string", "null"]}}),
+            Kind::QuantityMap => json!({"type": ["object", "null"], "additionalProperties": quantity()}),
+            Kind::Any => json!({}),
+        }
+    }
+}
+
+fn quantity() -> Value {
+    json!({"type": ["string", "number", "null"], "minLength": 1, "pattern": QUANTITY})
+}
+
+/// An empty text and `null` are absent, so a default stands in for them.
+fn only(values: &[&str]) -> Value {
+    values.iter().map(|value| Value::from(*value)).chain([Value::from(""), Value::Null]).collect()
+}
+
+/// What is checked of plain containers only (V-9).
+fn plain_container(container: Option<&Value>) -> Value {
+    let mut container = container.cloned().unwrap_or_default();
+    if let Some(container) = container.as_object_mut() {
+        let share = json!({"type": ["object", "null"], "properties": {"type": {"enum": only(&fields::SHARE)}}});
+        let properties = json!({"podInjectPolicy": {"enum": only(&fields::PLACES)}, "shareVolumePolicy": share});
+        container.insert("properties".to_owned(), properties);
+    }
+    container
+}

@@ -1,0 +1,294 @@
+//! What the fields of a `SidecarSet` mean. Fields of core/v1 that a `SidecarSet` treats as any Pod does are described
+//! where that helps while writing one; Kubernetes documents the rest.
+
+/// What is known of a field beside its type.
+pub(super) struct Field {
+    owner: &'static str,
+    name: &'static str,
+    /// What it means.
+    pub(super) text: &'static str,
+    /// The value that stands in where it is absent, as JSON.
+    pub(super) default: Option<&'static str>,
+    /// The values that it takes.
+    pub(super) values: Values,
+}
+
+/// The texts that a field takes.
+#[derive(Clone, Copy)]
+pub(super) enum Values {
+    /// Any.
+    Any,
+    /// These; anything else is an error.
+    Only(&'static [&'static str]),
+    /// These mean something; anything else is passed on, or ignored.
+    Known(&'static [&'static str]),
+}
+
+/// `podInjectPolicy`, which only plain containers have to have.
+pub(super) const PLACES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];
+/// `shareVolumePolicy.type`, which only plain containers have to have.
+pub(super) const SHARE: [&str; 2] = ["enabled", "disabled"];
+const UPGRADES: [&str; 2] = ["ColdUpgrade", "HotUpgrade"];
+const PATCHES: [&str; 3] = ["Retain", "Overwrite", "MergePatchJson"];
+
+/// A type in one sentence; empty where its name says it.
+pub(super) fn of_type(name: &str) -> &'static str {
+    TYPES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
+}
+
+/// What is known of a field.
+pub(super) fn of_field(owner: &str, name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.owner == owner && field.name == name)
+}
+
+/// The fields of a type that are described, in the order of the table.
+pub(super) fn described(owner: &str) -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().filter(move |field| field.owner == owner)
+}
+
+impl Field {
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The values that mean something.
+    pub(super) fn known(&self) -> &'static [&'static str] {
+        match self.values {
+            Values::Any => &[],
+            Values::Only(values) | Values::Known(values) => values,
+        }
+    }
+
+    const fn default(mut self, json: &'static str) -> Self {
+        self.default = Some(json);
+        self
+    }
+
+    const fn values(mut self, values: Values) -> Self {
+        self.values = values;
+        self
+    }
+}
+
+const fn field(owner: &'static str, name: &'static str, text: &'static str) -> Field {
+    Field { owner, name, text, default: None, values: Values::Any }
+}
+
+/// The types that a `SidecarSet` adds to Kubernetes' own, in the order of the reference.
+pub(super) const TYPES: [(&str, &str); 15] = [
+    ("SidecarSet", "Which Pods get which sidecars."),
+    ("SidecarSetSpec", "What is injected, and into which Pods."),
+    ("SidecarContainer", "A core/v1 Container, and how it is put into a Pod."),
+    ("SidecarContainerUpgradeStrategy", "How a container is replaced by its next version."),
+    ("ShareVolumePolicy", "Whether a sidecar gets the volumes of the Pod's own containers."),
+    ("TransferEnvVar", "Variables that are copied from a container of the Pod."),
+    ("SourceContainerNameSource", "Where the name of the source container stands in the Pod."),
+    ("ResourcesPolicy", "Resources that are computed from those of the Pod's own containers."),
+    ("ResourcesExpr", "The expressions of limits and of requests."),
+    ("ResourceExpr", "Expressions of one kind of resources."),
+    ("SidecarSetInjectionStrategy", "Whether, and in which revision, it is injected."),
+    ("SidecarSetInjectRevision", "A stored revision that is injected instead of the latest version."),
+    ("SidecarSetPatchPodMetadata", "Annotations that Pods get."),
+    (
+        "SidecarSetUpdateStrategy",
+        "How running Pods are updated. The policy checks it and never updates: that is a controller's work.",
+    ),
+    ("LabelSelector", "Labels that an object has to have: all of the requirements."),
+];
+
+const FIELDS: [Field; 64] = [
+    field("SidecarSet", "apiVersion", "`apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`."),
+    field("SidecarSet", "kind", "`SidecarSet`."),
+    field("SidecarSet", "metadata", "Its `name` is letters, digits and dashes, at most 63; it is in no namespace."),
+    field("SidecarSet", "spec", "What is injected, and into which Pods."),
+    field("SidecarSet", "status", "Written by a controller; `latestRevision` is recorded in Pods."),
+    field("SidecarSetSpec", "selector", "The labels of the Pods that get it. Required, not empty."),
+    field(
+        "SidecarSetSpec",
+        "namespaceSelector",
+        "The labels of the namespaces whose Pods get it; absent: all namespaces. Not empty.",
+    ),
+    field(
+        "SidecarSetSpec",
+        "namespace",
+        "The one namespace whose Pods get it; v1alpha1 only. It displaces `namespaceSelector`.",
+    ),
+    field(
+        "SidecarSetSpec",
+        "initContainers",
+        "Init containers, and native sidecars where `restartPolicy` is `Always`.",
+    ),
+    field("SidecarSetSpec", "containers", "Containers. There must be one here or among the init containers."),
+    field("SidecarSetSpec", "volumes", "Volumes that its containers may use; those that none uses are not injected."),
+    field("SidecarSetSpec", "updateStrategy", "How running Pods are updated, by a controller."),
+    field("SidecarSetSpec", "injectionStrategy", "Whether, and in which revision, it is injected."),
+    field("SidecarSetSpec", "imagePullSecrets", "Secrets that are added to the Pod's own."),
+    field("SidecarSetSpec", "revisionHistoryLimit", "How many old revisions a controller keeps.").default("10"),
+    field("SidecarSetSpec", "patchPodMetadata", "Annotations that Pods get."),
+    field(
+        "SidecarSetSpec",
+        "customVersion",
+        "A version that revisions are found by; v1beta1 only, in v1alpha1 it is the label `apps.kruise.io/sidecarset-custom-version`.",
+    ),
+    field("SidecarContainer", "name", "An RFC 1123 label that no other container of the Pod has."),
+    field("SidecarContainer", "image", "The image. Required."),
+    field(
+        "SidecarContainer",
+        "imagePullPolicy",
+        "When the image is pulled. Absent: `Always` for the tag `latest`, else `IfNotPresent`.",
+    )
+    .values(Values::Only(&["Always", "IfNotPresent", "Never"])),
+    field(
+        "SidecarContainer",
+        "restartPolicy",
+        "`Always` makes an init container a native sidecar. Not for plain containers.",
+    )
+    .values(Values::Known(&["Always"])),
+    field("SidecarContainer", "terminationMessagePath", "Where the container's last words are read from.")
+        .default("\"/dev/termination-log\""),
+    field("SidecarContainer", "terminationMessagePolicy", "Whether the log stands in for missing last words.")
+        .default("\"File\"")
+        .values(Values::Only(&["File", "FallbackToLogsOnError"])),
+    field("SidecarContainer", "env", "Variables. `IS_INJECTED` is added; `transferEnv` adds more."),
+    field("SidecarContainer", "volumeMounts", "Mounts of volumes of this SidecarSet."),
+    field("SidecarContainer", "volumeDevices", "Block devices of volumes of this SidecarSet."),
+    field("SidecarContainer", "resources", "Requests and limits. Not together with `resourcesPolicy`."),
+    field(
+        "SidecarContainer",
+        "podInjectPolicy",
+        "Whether it stands before or after the Pod's own containers. Absent: before; init containers after.",
+    )
+    .values(Values::Known(&PLACES)),
+    field("SidecarContainer", "upgradeStrategy", "How it is replaced by its next version."),
+    field("SidecarContainer", "shareVolumePolicy", "Whether it gets the volume mounts of the Pod's own containers."),
+    field("SidecarContainer", "shareVolumeDevicePolicy", "The same for block devices."),
+    field("SidecarContainer", "transferEnv", "Variables that are copied from containers of the Pod."),
+    field("SidecarContainer", "resourcesPolicy", "Resources that are computed from those of the Pod's own containers."),
+    field("SidecarContainerUpgradeStrategy", "upgradeType", "`HotUpgrade` injects a pair, of which one works.")
+        .default("\"ColdUpgrade\"")
+        .values(Values::Known(&UPGRADES)),
+    field(
+        "SidecarContainerUpgradeStrategy",
+        "hotUpgradeEmptyImage",
+        "The image of the container that waits; needed for `HotUpgrade`.",
+    ),
+    field("ShareVolumePolicy", "type", "`enabled` or `disabled`.").values(Values::Known(&SHARE)),
+    field("TransferEnvVar", "sourceContainerName", "The container of the Pod."),
+    field("TransferEnvVar", "sourceContainerNameFrom", "Where its name stands in the Pod."),
+    field("TransferEnvVar", "envName", "One variable."),
+    field("TransferEnvVar", "envNames", "Several variables."),
+    field(
+        "SourceContainerNameSource",
+        "fieldRef",
+        "`metadata.name`, `metadata.labels['<key>']` or `metadata.annotations['<key>']`. Required.",
+    ),
+    field(
+        "ResourcesPolicy",
+        "targetContainersMode",
+        "Whether amounts of the target containers are added up or the largest counts. Required.",
+    )
+    .values(Values::Only(&["sum", "max"])),
+    field(
+        "ResourcesPolicy",
+        "targetContainersNameRegex",
+        "The target containers: a regular expression (RE2), matched anywhere in the name.",
+    )
+    .default("\".*\""),
+    field("ResourcesPolicy", "resourcesExpr", "The expressions; at least one."),
+    field("ResourcesExpr", "limits", "Limits."),
+    field("ResourcesExpr", "requests", "Requests."),
+    field("ResourceExpr", "cpu", "An expression of the targets' `cpu`, like `max(cpu*50%, 100m)`."),
+    field("ResourceExpr", "memory", "An expression of the targets' `memory`, like `memory*10% + 64Mi`."),
+    field("SidecarSetInjectionStrategy", "paused", "New Pods do not get it.").default("false"),
+    field(
+        "SidecarSetInjectionStrategy",
+        "revision",
+        "A stored revision that is injected instead of the latest version.",
+    ),
+    field(
+        "SidecarSetInjectRevision",
+        "revisionName",
+        "The name of a ControllerRevision; it wins over `customVersion`.",
+    ),
+    field("SidecarSetInjectRevision", "customVersion", "The custom version of a revision in `controllerRevisions`."),
+    field(
+        "SidecarSetInjectRevision",
+        "policy",
+        "`Partial` draws between the revision and the latest version, by `partition`.",
+    )
+    .default("\"Always\"")
+    .values(Values::Only(&["Always", "Partial"])),
+    field("SidecarSetPatchPodMetadata", "annotations", "The annotations. Required, not empty."),
+    field(
+        "SidecarSetPatchPodMetadata",
+        "patchPolicy",
+        "What happens to one that the Pod has: kept, overwritten, or merged as JSON.",
+    )
+    .default("\"Retain\"")
+    .values(Values::Known(&PATCHES)),
+    field(
+        "SidecarSetUpdateStrategy",
+        "type",
+        "`NotUpdate` leaves running Pods alone; needed for native sidecars and canaries.",
+    )
+    .default("\"RollingUpdate\"")
+    .values(Values::Only(&["RollingUpdate", "NotUpdate"])),
+    field("SidecarSetUpdateStrategy", "paused", "Running Pods are not updated.").default("false"),
+    field("SidecarSetUpdateStrategy", "selector", "The Pods that are updated; not together with `partition`."),
+    field("SidecarSetUpdateStrategy", "partition", "How many Pods, or what share of them, keep the old version.")
+        .default("0"),
+    field("SidecarSetUpdateStrategy", "maxUnavailable", "How many Pods, or what share of them, may be unavailable.")
+        .default("1"),
+    field("SidecarSetUpdateStrategy", "priorityStrategy", "Which Pods are updated first."),
+    field("SidecarSetUpdateStrategy", "scatterStrategy", "Labels whose Pods are spread over the update."),
+    field("LabelSelector", "matchLabels", "Labels with these values."),
+    field(
+        "LabelSelector",
+        "matchExpressions",
+        "Requirements with the operators `In`, `NotIn`, `Exists` and `DoesNotExist`.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use pillion_core::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+
+    use super::*;
+
+    fn collect(schema: &Schema, into: &mut BTreeSet<(&'static str, &'static str)>) {
+        for field in schema.fields {
+            into.insert((schema.name, field.name));
+            if let Kind::Object(schema) | Kind::Objects(schema) = field.kind {
+                collect(schema, into);
+            }
+        }
+    }
+
+    #[test]
+    fn only_fields_that_there_are_are_described_and_each_once() {
+        let mut known = BTreeSet::new();
+        collect(&SIDECAR_SET_V1BETA1, &mut known);
+        collect(&SIDECAR_SET_V1ALPHA1, &mut known);
+        let mut seen = BTreeSet::new();
+        for field in &FIELDS {
+            assert!(known.contains(&(field.owner, field.name)), "{}.{}", field.owner, field.name);
+            assert!(seen.insert((field.owner, field.name)), "{}.{} twice", field.owner, field.name);
+            assert!(field.text.ends_with('.'), "{}", field.text);
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_sidecar_sets_own_types_is_described() {
+        let mut known = BTreeSet::new();
+        collect(&SIDECAR_SET_V1BETA1, &mut known);
+        collect(&SIDECAR_SET_V1ALPHA1, &mut known);
+        let own = TYPES.iter().map(|(name, _)| *name).filter(|name| *name != "SidecarContainer");
+        for owner in own {
+            for (_, name) in known.iter().filter(|(known, _)| *known == owner) {
+                assert!(of_field(owner, name).is_some(), "{owner}.{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Brings what a policy did to a Pod back to where the Pod came from.
+//!
+//! Between a template and the Pod that the policy sees lie the controller and the API server, who fill in a lot. A
+//! preview must not print that: it belongs to the cluster, and applying it would freeze it. So only what differs
+//! between the Pod before and after the policy is carried over.
+
+use serde_json::{Map, Value};
+
+use super::admission;
+
+/// `original` with the changes between `before` and `after`; `before` is what became of `original`, whose lists are
+/// at the start of those of `before`.
+///
+/// Whatever is the same before and after is as it is in `original`, absent where it is absent there. The token that
+/// the API server mounts is never carried over: it would mount a second one.
+pub fn carry(original: &Value, before: &Value, after: &Value) -> Value {
+    if before == after {
+        return original.clone();
+    }
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => Value::Object(object(original, before, after)),
+        (Value::Array(before), Value::Array(after)) => Value::Array(list(original, before, after)),
+        (_, after) => without_token(after),
+    }
+}
+
+fn object(original: &Value, before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
+    let mut carried = original.as_object().cloned().unwrap_or_default();
+    for (key, new) in after {
+        let old = before.get(key);
+        if old == Some(new) {
+            continue;
+        }
+        let value = match (carried.get(key), old) {
+            (Some(original), Some(old)) => carry(original, old, new),
+            (None, Some(old)) => carry(&Value::Null, old, new),
+            (_, None) => without_token(new),
+        };
+        // A list of which nothing but the token was taken away was never there.
+        if carried.contains_key(key) || !is_empty(&value) || is_empty(new) {
+            carried.insert(key.clone(), value);
+        }
+    }
+    carried.retain(|key, _| after.contains_key(key) || !before.contains_key(key));
+    carried
+}
+
+fn list(original: &Value, before: &[Value], after: &[Value]) -> Vec<Value> {
+    let original = original.as_array().map_or(&[][..], Vec::as_slice);
+    let mut used = vec![false; before.len()];
+    let mut carried = Vec::with_capacity(after.len());
+    for new in after {
+        let mut find = |is_it: &dyn Fn(&Value) -> bool| {
+            let mut candidates = before.iter().zip(used.iter_mut()).enumerate();
+            let (index, (old, used)) = candidates.find(|(_, (old, used))| !**used && is_it(old))?;
+            *used = true;
+            Some((index, old))
+        };
+        match find(&|old| old == new).or_else(|| find(&|old| is_same_item(old, new))) {
+            Some((index, old)) => match original.get(index) {
+                Some(original) => carried.push(carry(original, old, new)),
+                None if admission::is_token(new) => {}
+                // Filled in by the API server, as the pull secrets of a ServiceAccount: written out, the list of the
+                // manifest would replace them.
+                None => carried.push(new.clone()),
+            },
+            None => carried.push(without_token(new)),
+        }
+    }
+    carried
+}
+
+/// Containers, volumes and variables have names; of mounts several may have one.
+fn is_same_item(one: &Value, other: &Value) -> bool {
+    let name = one.get("name").filter(|name| name.is_string());
+    name.is_some() && name == other.get("name") && one.get("mountPath") == other.get("mountPath")
+}
+
+/// A value that the policy made, without the mounts of the token that it shared.
+fn without_token(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(without_token).collect()),
+        Value::Object(entries) => {
+            let mut kept = Map::new();
+            for (key, value) in entries {
+                let value = match value.as_array().filter(|_| key == "volumeMounts" || key == "volumes") {
+                    Some(items) => {
+                        let others: Vec<_> = items.iter().filter(|item| !admission::is_token(item)).cloned().collect();
+                        if others.is_empty() && !items.is_empty() {
+                            continue;
+                        }
+                        Value::Array(others)
+                    }
+                    None => without_token(value),
+                };
+                kept.insert(key.clone(), value);
+            }
+            Value::Object(kept)
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_testkit::strategies;
+    use proptest::prelude::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::nothing(json!({"a": 1}), json!({"a": 1, "default": 2}), json!({"a": 1, "default": 2}), json!({"a": 1}))]
+    #[case::added(json!({"a": 1}), json!({"a": 1, "d": 2}), json!({"a": 1, "d": 2, "new": 3}), json!({"a": 1, "new": 3}))]
+    #[case::changed(json!({"a": 1}), json!({"a": 1, "d": 2}), json!({"a": 4, "d": 2}), json!({"a": 4}))]
+    #[case::changed_default(json!({}), json!({"d": 2}), json!({"d": 3}), json!({"d": 3}))]
+    #[case::removed(json!({"a": 1, "b": 1}), json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 1}))]
+    #[case::removed_default(json!({}), json!({"d": 2}), json!({}), json!({}))]
+    #[case::item_before_and_after(
+        json!({"l": [{"name": "a"}]}), json!({"l": [{"name": "a", "d": 1}]}),
+        json!({"l": [{"name": "x"}, {"name": "a", "d": 1}, {"name": "y"}]}),
+        json!({"l": [{"name": "x"}, {"name": "a"}, {"name": "y"}]})
+    )]
+    #[case::item_changed(
+        json!({"l": [{"name": "a", "v": 1}]}), json!({"l": [{"name": "a", "v": 1, "d": 1}]}),
+        json!({"l": [{"name": "a", "v": 2, "d": 1}]}), json!({"l": [{"name": "a", "v": 2}]})
+    )]
+    #[case::item_removed(json!({"l": [1, 2]}), json!({"l": [1, 2]}), json!({"l": [2]}), json!({"l": [2]}))]
+    #[case::pull_secrets_of_the_service_account(
+        json!({}), json!({"imagePullSecrets": [{"name": "sa"}]}),
+        json!({"imagePullSecrets": [{"name": "sa"}, {"name": "new"}]}),
+        json!({"imagePullSecrets": [{"name": "sa"}, {"name": "new"}]})
+    )]
+    #[case::token_volume_beside_a_new_one(
+        json!({}), json!({"volumes": [{"name": "kube-api-access-xxxxx"}]}),
+        json!({"volumes": [{"name": "kube-api-access-xxxxx"}, {"name": "new"}]}), json!({"volumes": [{"name": "new"}]})
+    )]
+    #[case::shared_token(
+        json!({"containers": []}), json!({"containers": []}),
+        json!({"containers": [{"name": "s", "volumeMounts": [{"name": "kube-api-access-xxxxx"}]}]}),
+        json!({"containers": [{"name": "s"}]})
+    )]
+    #[case::token_taken_away(
+        json!({"name": "c"}), json!({"name": "c", "volumeMounts": [{"name": "kube-api-access-xxxxx"}]}),
+        json!({"name": "c", "volumeMounts": []}), json!({"name": "c", "volumeMounts": []})
+    )]
+    fn only_changes_are_carried_over(
+        #[case] original: Value,
+        #[case] before: Value,
+        #[case] after: Value,
+        #[case] expected: Value,
+    ) {
+        assert_eq!(carry(&original, &before, &after), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn without_defaults_everything_is_carried_over(pod in strategies::pod(), other in strategies::pod()) {
+            prop_assert_eq!(carry(&pod, &pod, &other), other);
+        }
+
+        #[test]
+        fn what_nobody_changed_stays(pod in strategies::pod()) {
+            let mut before = pod.clone();
+            admission::apply(&mut before, |_| None);
+            prop_assert_eq!(carry(&pod, &before, &before), pod);
+        }
+    }
+}

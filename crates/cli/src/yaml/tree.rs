@@ -1,0 +1,161 @@
+//! JSON whose objects keep an order. `serde_json`'s maps are sorted, and people's manifests are not.
+
+use std::cmp::Ordering;
+
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value;
+
+use crate::manifest::{self, Manifest};
+
+/// A value whose entries stand in the order in which they are printed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tree {
+    /// Null, a boolean, a number or a text.
+    Scalar(Value),
+    /// A list.
+    List(Vec<Tree>),
+    /// An object.
+    Map(Vec<(String, Tree)>),
+}
+
+/// Keys that come first, in this order. Whatever else there is stands in between, by name.
+const FIRST: [&str; 7] = ["apiVersion", "kind", "metadata", "name", "generateName", "namespace", "image"];
+/// Keys that come last.
+const LAST: [&str; 1] = ["status"];
+
+impl Tree {
+    /// The order in which objects are mostly written: what says what it is first, the rest by name.
+    pub fn conventional(value: &Value) -> Self {
+        match value {
+            Value::Array(items) => Self::List(items.iter().map(Self::conventional).collect()),
+            Value::Object(entries) => {
+                let mut entries: Vec<_> =
+                    entries.iter().map(|(key, value)| (key.clone(), Self::conventional(value))).collect();
+                entries.sort_by(|(one, _), (other, _)| by_convention(one, other));
+                Self::Map(entries)
+            }
+            scalar => Self::Scalar(scalar.clone()),
+        }
+    }
+
+    /// The order in which a manifest's text has its keys.
+    pub fn of(manifest: &Manifest) -> Self {
+        Self::placed(&manifest.value, manifest, &mut String::new())
+    }
+
+    fn placed(value: &Value, manifest: &Manifest, pointer: &mut String) -> Self {
+        let length = pointer.len();
+        let mut below = |key: &str, value: &Value| {
+            pointer.push('/');
+            pointer.push_str(&manifest::token(key));
+            let place = manifest.key_at(pointer).map_or(usize::MAX, |range| range.start);
+            let tree = Self::placed(value, manifest, pointer);
+            pointer.truncate(length);
+            (place, tree)
+        };
+        match value {
+            Value::Array(items) => {
+                let items = items.iter().enumerate().map(|(index, item)| below(&index.to_string(), item).1);
+                Self::List(items.collect())
+            }
+            Value::Object(entries) => {
+                let mut placed: Vec<_> = entries
+                    .iter()
+                    .map(|(key, value)| {
+                        let (place, tree) = below(key, value);
+                        (place, key.clone(), tree)
+                    })
+                    .collect();
+                placed.sort_by_key(|(place, _, _)| *place);
+                Self::Map(placed.into_iter().map(|(_, key, tree)| (key, tree)).collect())
+            }
+            scalar => Self::Scalar(scalar.clone()),
+        }
+    }
+
+    /// `value` in the order of this tree, where it has the same parts; parts that it has not come after them, in the
+    /// conventional order. Items of lists are the same where they are equal or have the same name.
+    pub fn order(&self, value: &Value) -> Self {
+        match (self, value) {
+            (Self::Map(old), Value::Object(new)) => {
+                let kept =
+                    old.iter().filter_map(|(key, tree)| new.get(key).map(|value| (key.clone(), tree.order(value))));
+                let mut entries: Vec<_> = kept.collect();
+                let mut added: Vec<_> = new
+                    .iter()
+                    .filter(|(key, _)| old.iter().all(|(known, _)| known != *key))
+                    .map(|(key, value)| (key.clone(), Self::conventional(value)))
+                    .collect();
+                added.sort_by(|(one, _), (other, _)| by_convention(one, other));
+                entries.extend(added);
+                Self::Map(entries)
+            }
+            (Self::List(old), Value::Array(new)) => Self::List(
+                new.iter()
+                    .map(|item| match old.iter().find(|tree| tree.is_same_item(item)) {
+                        Some(tree) => tree.order(item),
+                        None => Self::conventional(item),
+                    })
+                    .collect(),
+            ),
+            (_, value) => Self::conventional(value),
+        }
+    }
+
+    fn is_same_item(&self, item: &Value) -> bool {
+        match (self, item) {
+            (Self::Scalar(value), item) => value == item,
+            (Self::Map(entries), Value::Object(item)) => match item.get("name") {
+                Some(Value::String(name)) => entries
+                    .iter()
+                    .any(|(key, tree)| key == "name" && matches!(tree, Self::Scalar(value) if value == name)),
+                _ => {
+                    entries.len() == item.len()
+                        && entries.iter().all(|(key, tree)| item.get(key).is_some_and(|value| tree.is(value)))
+                }
+            },
+            (Self::List(_), item) => self.is(item),
+            (Self::Map(_), _) => false,
+        }
+    }
+
+    /// Whether it is this value in some order.
+    fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Scalar(scalar), value) => scalar == value,
+            (Self::List(trees), Value::Array(items)) => {
+                trees.len() == items.len() && trees.iter().zip(items).all(|(tree, item)| tree.is(item))
+            }
+            (Self::Map(entries), Value::Object(object)) => {
+                entries.len() == object.len()
+                    && entries.iter().all(|(key, tree)| object.get(key).is_some_and(|value| tree.is(value)))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Scalar(value) => value.serialize(serializer),
+            Self::List(items) => items.serialize(serializer),
+            Self::Map(entries) => {
+                let mut map = serializer.serialize_map(Some(entries.len()))?;
+                for (key, value) in entries {
+                    map.serialize_entry(key, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+fn by_convention(one: &str, other: &str) -> Ordering {
+    let rank = |key: &str| match FIRST.iter().position(|first| *first == key) {
+        Some(place) => place,
+        None if LAST.contains(&key) => usize::MAX,
+        None => FIRST.len(),
+    };
+    rank(one).cmp(&rank(other)).then_with(|| one.cmp(other))
+}

@@ -1,0 +1,145 @@
+//! What every command does alike: exit codes, streams, colours, closed pipes, full disks.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rstest::rstest;
+
+fn pillion(args: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("pillion"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    command.current_dir(root).args(args).stdin(Stdio::null());
+    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const DEPLOYMENT: &str = "test_data/deployment-web.yaml";
+const SETS: &str = "test_data/sidecarset-log-agent.yaml";
+
+/// Every command that prints much.
+const MUCH: [&[&str]; 8] = [
+    &["--help"],
+    &["--version"],
+    &["help", "explain"],
+    &["completions", "zsh"],
+    &["explain", DEPLOYMENT, SETS],
+    &["explain", DEPLOYMENT, SETS, "-o", "json"],
+    &["inject", DEPLOYMENT, SETS],
+    &["schema"],
+];
+
+#[test]
+fn a_closed_pipe_ends_a_command_quietly() {
+    for args in MUCH {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = pillion(args).stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("error"), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    for args in MUCH {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = pillion(args).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("No space left on device"), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_closed_stderr_stops_nobody() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("man");
+    let status = pillion(&["man", "--out-dir", out.to_str().unwrap()]).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(fs::read_dir(out).unwrap().count() > 5);
+}
+
+#[rstest]
+#[case::no_command(&[], "Usage: pillion")]
+#[case::typo(&["expalin"], "a similar subcommand exists: 'explain'")]
+#[case::typo_in_a_flag(&["explain", "--setings", "x"], "a similar argument exists: '--settings'")]
+#[case::unknown_shell(&["completions", "tcsh"], "possible values: bash")]
+#[case::no_folder(&["man"], "--out-dir <DIR>")]
+#[case::no_such_file(&["explain", "gone.yaml"], "gone.yaml: No such file or directory")]
+#[case::a_file_in_the_way(&["man", "--out-dir", "Cargo.toml"], "Cargo.toml")]
+fn mistakes_exit_with_2_and_say_what_is_wrong(#[case] args: &[&str], #[case] says: &str) {
+    let output = pillion(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert!(stderr(&output).contains(says), "{}", stderr(&output));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_takes_no_files_is_an_error() {
+    let output = pillion(&["man", "--out-dir", "/proc/self/man"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("error: /proc/self/man: "), "{}", stderr(&output));
+}
+
+#[rstest]
+#[case::into_a_pipe(&[], &[], false)]
+#[case::asked_for(&["--color", "always"], &[], true)]
+#[case::forced(&[], &[("CLICOLOR_FORCE", "1")], true)]
+#[case::not_wanted(&["--color=never"], &[("CLICOLOR_FORCE", "1")], false)]
+#[case::not_wanted_by_environment(&[], &[("NO_COLOR", "1")], false)]
+#[case::the_flag_wins(&["--color=always"], &[("NO_COLOR", "1")], true)]
+fn colours(#[case] args: &[&str], #[case] variables: &[(&str, &str)], #[case] are_there: bool) {
+    for command in [&["explain", "gone.yaml"][..], &["explain", "--nonsense"], &["expalin"]] {
+        let mut command = pillion(&[args, command].concat());
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(stderr(&output).contains('\u{1b}'), are_there, "{command:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let output = pillion(&["--version"]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("pillion {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[rstest]
+#[case::bash("bash", "complete -F _pillion")]
+#[case::zsh("zsh", "#compdef pillion")]
+#[case::fish("fish", "complete -c pillion")]
+#[case::elvish("elvish", "edit:completion:arg-completer[pillion]")]
+#[case::powershell("powershell", "Register-ArgumentCompleter -Native -CommandName 'pillion'")]
+fn completions_are_for_the_shell(#[case] shell: &str, #[case] says: &str) {
+    let output = pillion(&["completions", shell]).output().unwrap();
+    assert!(output.status.success());
+    let script = String::from_utf8(output.stdout).unwrap();
+    assert!(script.contains(says), "{script}");
+    assert!(script.contains("namespace-labels"));
+}
+
+#[test]
+fn there_is_a_man_page_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = pillion(&["man", "--out-dir", folder.path().to_str().unwrap()]).status().unwrap();
+    assert!(status.success());
+    for command in pillion::args::command(None).get_subcommands() {
+        let name = command.get_name();
+        let page = fs::read_to_string(folder.path().join(format!("pillion-{name}.1"))).unwrap();
+        assert!(page.contains(".SH OPTIONS"), "{page}");
+        assert!(page.contains(".SH \"SEE ALSO\"\npillion(1), "), "{page}");
+    }
+    let page = fs::read_to_string(folder.path().join("pillion-explain.1")).unwrap();
+    assert!(page.contains(".SH EXAMPLES\n.nf\n  pillion explain "), "{page}");
+    let page = fs::read_to_string(folder.path().join("pillion.1")).unwrap();
+    assert!(page.contains(".SH \"EXIT CODES\""), "{page}");
+    assert!(page.contains("pillion\\-explain(1)"), "{page}");
+}

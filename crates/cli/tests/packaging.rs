@@ -1,0 +1,203 @@
+//! What is published of the policy says the same everywhere: metadata.yml, artifacthub-pkg.yml, questions-ui.yml and
+//! the versions of the crates.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use pillion::manifest::{Source, parse};
+use pillion_core::settings::Settings;
+use rstest::rstest;
+use serde_json::{Map, Value, json};
+
+/// A file of the root of the repository.
+fn text(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn yaml(name: &str) -> Value {
+    of_yaml(name, &text(name))
+}
+
+fn of_yaml(name: &str, text: &str) -> Value {
+    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
+    let [document] = <[_; 1]>::try_from(parse(&source).unwrap()).expect("one document");
+    document.value
+}
+
+fn annotation(metadata: &Value, name: &str) -> String {
+    metadata["annotations"][name].as_str().unwrap_or_else(|| panic!("no annotation {name}")).to_owned()
+}
+
+#[rstest]
+#[case::policy("Cargo.toml")]
+#[case::command_line("crates/cli/Cargo.toml")]
+fn a_release_has_one_version(#[case] manifest: &str) {
+    let manifest = text(manifest);
+    // The release workflow finds the version in this way, and must find one.
+    let versions: Vec<_> = manifest.lines().filter_map(|line| line.strip_prefix("version = ")).collect();
+    let version = annotation(&yaml("metadata.yml"), "io.kubewarden.policy.version");
+    assert_eq!(versions, [format!("\"{version}\"")]);
+}
+
+#[test]
+fn the_changelog_speaks_of_the_version() {
+    let version = annotation(&yaml("metadata.yml"), "io.kubewarden.policy.version");
+    let changelog = text("CHANGELOG.md");
+    assert!(
+        changelog.lines().any(|line| line.starts_with("## [Unreleased]"))
+            || changelog.lines().any(|line| line.starts_with(&format!("## [{version}]"))),
+    );
+}
+
+/// What `kwctl scaffold artifacthub` makes of metadata.yml; only the time is the author's to choose.
+#[test]
+fn artifact_hub_is_told_what_the_metadata_says() {
+    let metadata = yaml("metadata.yml");
+    let version = annotation(&metadata, "io.kubewarden.policy.version");
+    let image = format!("{}:v{version}", annotation(&metadata, "io.kubewarden.policy.ociUrl"));
+    let source = annotation(&metadata, "io.kubewarden.policy.source");
+    let author = annotation(&metadata, "io.kubewarden.policy.author");
+    let (name, email) = author.trim_end_matches('>').split_once(" <").expect("Name <address>");
+    let package = yaml("artifacthub-pkg.yml");
+
+    for (key, wanted) in [
+        ("version", json!(version)),
+        ("name", json!(annotation(&metadata, "io.kubewarden.policy.title"))),
+        ("displayName", json!(annotation(&metadata, "io.artifacthub.displayName"))),
+        ("description", json!(annotation(&metadata, "io.kubewarden.policy.description"))),
+        ("license", json!(annotation(&metadata, "io.kubewarden.policy.license"))),
+        ("homeURL", json!(annotation(&metadata, "io.kubewarden.policy.url"))),
+        ("containersImages", json!([{"name": "policy", "image": image}])),
+        (
+            "links",
+            json!([
+                {"name": "policy", "url": format!("{source}/releases/download/v{version}/policy.wasm")},
+                {"name": "source", "url": source},
+            ]),
+        ),
+        ("maintainers", json!([{"name": name, "email": email}])),
+    ] {
+        assert_eq!(package[key], wanted, "{key}");
+    }
+    let keywords: Vec<_> =
+        annotation(&metadata, "io.artifacthub.keywords").split(',').map(|word| word.trim().to_owned()).collect();
+    assert_eq!(package["keywords"], json!(keywords));
+    assert!(package["install"].as_str().is_some_and(|text| text.contains(&format!("kwctl pull {image}"))));
+    assert!(package["createdAt"].as_str().is_some_and(|time| time.len() >= 20), "{}", package["createdAt"]);
+
+    let annotations = &package["annotations"];
+    assert_eq!(annotations["kubewarden/mutation"], "true");
+    assert_eq!(annotations["kubewarden/resources"], json!(annotation(&metadata, "io.artifacthub.resources")));
+    assert_eq!(annotations["kubewarden/questions-ui"], json!(text("questions-ui.yml")));
+    assert_eq!(rules(annotations["kubewarden/rules"].as_str().unwrap()), metadata["rules"]);
+    let resources = rules(annotations["kubewarden/contextAwareResources"].as_str().unwrap());
+    assert_eq!(sorted(&resources), sorted(&metadata["contextAwareResources"]));
+}
+
+/// A list that is written as YAML into a string.
+fn rules(list: &str) -> Value {
+    of_yaml("annotation", &format!("list:\n{list}"))["list"].clone()
+}
+
+fn sorted(list: &Value) -> BTreeSet<String> {
+    list.as_array().unwrap().iter().map(Value::to_string).collect()
+}
+
+/// All questions with those below them.
+fn questions(of: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    for key in ["questions", "subquestions", "sequence_questions"] {
+        for question in of[key].as_array().into_iter().flatten() {
+            all.push(question.clone());
+            all.extend(questions(question));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_question_can_be_shown() {
+    let all = questions(&yaml("questions-ui.yml"));
+    for question in &all {
+        let kind = question["type"].as_str().unwrap();
+        assert!(["sequence[", "map[", "array[", "string", "boolean", "int", "enum"].contains(&kind), "{question}");
+        for key in ["variable", "label", "group"] {
+            assert!(question[key].as_str().is_some_and(|text| !text.is_empty()), "{key} of {question}");
+        }
+        if kind == "enum" {
+            assert!(question["options"].as_array().unwrap().contains(&question["default"]), "{question}");
+        }
+    }
+}
+
+/// Fields of a list's items are stored under their own name, so a dot would be part of a key.
+#[test]
+fn fields_of_items_have_names_without_dots() {
+    for question in questions(&yaml("questions-ui.yml")) {
+        for field in question["sequence_questions"].as_array().into_iter().flatten() {
+            assert!(!field["variable"].as_str().unwrap().contains('.'), "{field}");
+        }
+    }
+}
+
+/// Everything that the form would store if nobody changed what it suggests, with one item in every list.
+fn suggested(questions: &Value) -> Value {
+    let mut settings = json!({});
+    for question in questions["questions"].as_array().unwrap() {
+        store(&mut settings, question);
+        for question in question["subquestions"].as_array().into_iter().flatten() {
+            store(&mut settings, question);
+        }
+    }
+    settings
+}
+
+fn store(settings: &mut Value, question: &Value) {
+    let value = match question["sequence_questions"].as_array() {
+        Some(fields) => {
+            let item: Map<_, _> = fields
+                .iter()
+                .map(|field| (field["variable"].as_str().unwrap().to_owned(), field["default"].clone()))
+                .collect();
+            json!([item])
+        }
+        None => question["default"].clone(),
+    };
+    let mut place = settings;
+    for key in question["variable"].as_str().unwrap().split('.') {
+        place = &mut place[key];
+    }
+    *place = value;
+}
+
+#[test]
+fn what_the_form_suggests_are_valid_settings() {
+    let settings = Settings::decode(suggested(&yaml("questions-ui.yml"))).unwrap();
+    assert_eq!(settings.validate(), []);
+    assert_eq!(settings.sidecar_sets.len(), 1);
+    assert_eq!(settings.controller_revisions.len(), 1);
+    assert_eq!(settings.system_namespace, pillion_core::settings::SYSTEM_NAMESPACE);
+}
+
+/// Every setting that this version has is asked for; what it does not have is not.
+#[test]
+fn the_form_asks_for_every_setting() {
+    let asked: BTreeSet<_> = yaml("questions-ui.yml")["questions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|question| question["variable"].as_str().unwrap().to_owned())
+        .collect();
+    let wanted = [
+        "controllerRevisions",
+        "featureGates.EnableSortSidecarContainerByName",
+        "featureGates.SidecarSetPatchPodMetadataDefaultsAllowed",
+        "patchPodMetadataWhitelist",
+        "sidecarSets",
+        "systemNamespace",
+    ];
+    assert_eq!(asked.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
+}

@@ -1,0 +1,243 @@
+//! The schema of the settings says what the code decodes, and the documentation says what the schema does.
+#![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use assert_cmd::Command;
+use jsonschema::Validator;
+use pillion::schema::{self, markdown, settings::SETTINGS};
+use pillion_core::field::{Cause, FieldError};
+use pillion_core::gates::Gates;
+use pillion_core::settings::Settings;
+use pillion_testkit::module::workspace;
+use pillion_testkit::strategies::{damaged, sidecar_sets};
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+static OF_SETTINGS: LazyLock<Validator> = LazyLock::new(|| validator(&schema::of_settings()));
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::draft202012::new(schema).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is wrong, as the schema sees it.
+fn problems(settings: &Value) -> Vec<String> {
+    OF_SETTINGS.iter_errors(settings).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+fn set(spec: &Value) -> Value {
+    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "a"}, "spec": spec})
+}
+
+fn settings_with(spec: &Value) -> Value {
+    json!({ "sidecarSets": [set(spec)] })
+}
+
+#[test]
+fn both_schemas_are_schemas() {
+    for schema in [schema::of_settings(), schema::of_sidecar_set()] {
+        assert!(jsonschema::meta::is_valid(&schema));
+    }
+}
+
+#[test]
+fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
+    let mut seen = 0;
+    for entry in fs::read_dir(workspace().join("test_data")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.starts_with("settings-") {
+            continue;
+        }
+        let settings: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(problems(&settings).is_empty(), Settings::decode(settings).is_ok(), "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 5, "{seen}");
+}
+
+#[rstest]
+#[case::nothing(json!({}))]
+#[case::null(json!(null))]
+#[case::nulls(json!({"sidecarSets": null, "featureGates": null, "systemNamespace": null, "shoots": null}))]
+#[case::settings_to_come_that_ask_for_nothing(json!({"role": "Inject", "onBundleUnavailable": "Deny"}))]
+#[case::gates(json!({"featureGates": {"EnableSortSidecarContainerByName": true, "SidecarSetServiceAccountInjection": false}}))]
+#[case::unknown_fields_of_manifests(settings_with(&json!({"containers": [{"name": "a", "fieldOfTomorrow": [1]}], "x": null})))]
+#[case::nulls_in_manifests(settings_with(&json!({"containers": [null, {"env": null}], "volumes": null, "selector": null})))]
+#[case::defaults_stand_in_for_empty_texts(settings_with(&json!({"containers": [{"podInjectPolicy": "", "imagePullPolicy": null}]})))]
+#[case::quantities(settings_with(&json!({"containers": [{"resources": {"limits": {"cpu": 1, "memory": "1.5Gi", "x": ".5e3"}}}]})))]
+#[case::int_or_string(settings_with(&json!({"updateStrategy": {"partition": "10%", "maxUnavailable": 1}})))]
+#[case::v1alpha1(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "spec": {"namespace": "a", "customVersion": 5}}]}))]
+#[case::revision(json!({"controllerRevisions": [{"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": 5, "revision": 1}]}))]
+#[case::whitelist(json!({"patchPodMetadataWhitelist": {"rules": [{"selector": {"matchLabels": {"a": "b"}}, "allowedAnnotationKeyExprs": ["^a"]}]}}))]
+#[case::shoots(json!({"shoots": {"enabled": true, "migration": "Deny", "managedIssuer": null, "pathPrefixes": ["spec.kubernetes.kubeAPIServer", "a"]}}))]
+fn what_can_be_decoded_is_valid(#[case] settings: Value) {
+    Settings::decode(settings.clone()).unwrap();
+    assert_eq!(problems(&settings), Vec::<String>::new());
+}
+
+#[rstest]
+#[case::not_an_object(json!([]))]
+#[case::unknown_key(json!({"sidecarsets": []}))]
+#[case::to_come(json!({"serviceAccounts": {}}))]
+#[case::shoots_in_quotes(json!({"shoots": {"enabled": "true"}}))]
+#[case::another_migration(json!({"shoots": {"migration": "deny"}}))]
+#[case::unknown_key_of_shoots(json!({"shoots": {"managed": true}}))]
+#[case::no_path(json!({"shoots": {"pathPrefixes": ["Shoot.spec"]}}))]
+#[case::an_empty_step(json!({"shoots": {"pathPrefixes": ["spec..kubernetes"]}}))]
+#[case::another_role(json!({"role": "Assert"}))]
+#[case::not_a_list(json!({"sidecarSets": {}}))]
+#[case::an_item_that_is_null(json!({"sidecarSets": [null]}))]
+#[case::another_kind(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "Pod"}]}))]
+#[case::another_version(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1", "kind": "SidecarSet"}]}))]
+#[case::no_version(json!({"sidecarSets": [{"kind": "SidecarSet"}]}))]
+#[case::a_number_for_a_text(settings_with(&json!({"containers": [{"name": "a", "env": [{"name": "A", "value": 5}]}]})))]
+#[case::a_text_for_a_number(settings_with(&json!({"revisionHistoryLimit": "10"})))]
+#[case::too_large(settings_with(&json!({"revisionHistoryLimit": 2_147_483_648_u64})))]
+#[case::no_quantity(settings_with(&json!({"containers": [{"resources": {"limits": {"cpu": "1 core"}}}]})))]
+#[case::v1alpha1_field(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "spec": {"namespace": 5}}]}))]
+#[case::unknown_gate(json!({"featureGates": {"PodWebhook": true}}))]
+#[case::gate_in_quotes(json!({"featureGates": {"EnableSortSidecarContainerByName": "true"}}))]
+#[case::gate_to_come(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}))]
+#[case::no_label(json!({"systemNamespace": "Kruise_System"}))]
+#[case::unknown_key_of_the_whitelist(json!({"patchPodMetadataWhitelist": {"rule": []}}))]
+#[case::revision_of_another_kind(json!({"controllerRevisions": [{"apiVersion": "v1", "kind": "ControllerRevision"}]}))]
+fn what_cannot_be_decoded_is_not_valid(#[case] settings: Value) {
+    Settings::decode(settings.clone()).unwrap_err();
+    assert_ne!(problems(&settings), Vec::<String>::new());
+}
+
+#[rstest]
+#[case::place(json!({"containers": [{"name": "a", "image": "a", "podInjectPolicy": "Before"}]}))]
+#[case::share(json!({"containers": [{"name": "a", "image": "a", "shareVolumePolicy": {"type": "yes"}}]}))]
+#[case::pull(json!({"containers": [{"name": "a", "image": "a", "imagePullPolicy": "Sometimes"}]}))]
+#[case::update(json!({"updateStrategy": {"type": "OnDelete"}}))]
+#[case::mode(json!({"containers": [{"name": "a", "image": "a", "resourcesPolicy": {"targetContainersMode": "min"}}]}))]
+#[case::policy(json!({"injectionStrategy": {"revision": {"revisionName": "r", "policy": "Never"}}}))]
+fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
+    let settings = settings_with(&spec);
+    assert!(!Settings::decode(settings.clone()).unwrap().validate().is_empty());
+    assert_ne!(problems(&settings), Vec::<String>::new());
+}
+
+/// Whether a schema can say what this error says: not that a number has no fraction, that a day exists, that names are
+/// unique, that something is nested too deeply.
+fn is_shape(error: &FieldError) -> bool {
+    let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| error.path.as_str().ends_with(&format!("].{key}")));
+    match error.cause {
+        Cause::Unknown | Cause::Forbidden => true,
+        Cause::Type => error.value.is_none(),
+        Cause::Required | Cause::NotSupported => is_of_manifest || error.path.as_str() == "featureGates",
+        _ => false,
+    }
+}
+
+fn any_settings() -> impl Strategy<Value = Value> {
+    let sound = sidecar_sets().prop_map(|sets| {
+        json!({
+            "sidecarSets": sets, "featureGates": {"EnableSortSidecarContainerByName": true}, "role": "Inject",
+            "patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["a"]}]},
+        })
+    });
+    prop_oneof![sound.clone(), damaged(sound)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn valid_settings_are_those_that_the_policy_takes(settings in any_settings()) {
+        match Settings::decode(settings.clone()) {
+            Ok(decoded) if decoded.validate().is_empty() => {
+                prop_assert_eq!(problems(&settings), Vec::<String>::new());
+            }
+            Ok(_) => {}
+            Err(errors) => {
+                let shapes: Vec<String> = errors.iter().filter(|error| is_shape(error)).map(ToString::to_string).collect();
+                prop_assert!(shapes.is_empty() || !OF_SETTINGS.is_valid(&settings), "{:?}", shapes);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_of_settings_says_what_the_policy_supports() {
+    for setting in &SETTINGS {
+        let with = |value: Value| Settings::decode(json!({ setting.name: value }));
+        assert!(with(Value::Null).is_ok(), "{}", setting.name);
+        let errors = with(json!({"no such key": 1})).err().unwrap_or_default();
+        let is_refused = errors.iter().any(|error| error.detail.starts_with("not supported by this version"));
+        assert_eq!(is_refused, !setting.is_supported(), "{}", setting.name);
+        if let Some(harmless) = setting.harmless() {
+            assert!(with(json!(harmless)).is_ok(), "{}", setting.name);
+        }
+    }
+    for gate in Gates::NAMES {
+        let is_taken = Settings::decode(json!({"featureGates": {gate: true}})).is_ok();
+        assert_eq!(OF_SETTINGS.is_valid(&json!({"featureGates": {gate: true}})), is_taken, "{gate}");
+    }
+}
+
+#[test]
+fn examples_of_settings_are_valid() {
+    for setting in SETTINGS.iter().filter(|setting| !setting.example.is_empty()) {
+        let settings: Value = serde_saphyr::from_str(setting.example).unwrap();
+        assert_eq!(Settings::decode(settings.clone()).unwrap().validate(), [], "{}", setting.name);
+        assert_eq!(problems(&settings), Vec::<String>::new(), "{}", setting.name);
+    }
+}
+
+#[test]
+fn the_command_prints_what_the_library_makes() {
+    let printed = |args: &[&str]| {
+        let output = Command::cargo_bin("pillion").unwrap().arg("schema").args(args).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    assert_eq!(serde_json::from_str::<Value>(&printed(&[])).unwrap(), schema::of_settings());
+    assert_eq!(serde_json::from_str::<Value>(&printed(&["--sidecar-set"])).unwrap(), schema::of_sidecar_set());
+    assert_eq!(printed(&["-o", "markdown"]), markdown::settings());
+    assert_eq!(printed(&["-o", "markdown", "--sidecar-set"]), markdown::sidecar_set());
+}
+
+#[test]
+fn a_sidecar_set_is_checked_in_its_own_version() {
+    let validator = validator(&schema::of_sidecar_set());
+    assert!(validator.is_valid(&set(&json!({"customVersion": "v1", "namespace": 5}))));
+    assert!(!validator.is_valid(&set(&json!({"customVersion": 1}))));
+    assert!(!validator.is_valid(&json!(null)));
+}
+
+/// Renews what docs/settings.md has of the schema, where this variable is set.
+const RENEW: &str = "PILLION_RENEW";
+
+#[test]
+fn the_documentation_is_what_the_schema_says() {
+    let path: PathBuf = workspace().join("docs/settings.md");
+    let written = fs::read_to_string(&path).unwrap();
+    let mut current = written.clone();
+    let parts = [
+        ("settings", markdown::settings()),
+        ("gates", markdown::gates()),
+        ("to-come", markdown::to_come()),
+        ("sidecar-set", markdown::sidecar_set()),
+    ];
+    let examples = SETTINGS.iter().filter(|setting| !setting.example.is_empty());
+    let examples = examples.map(|setting| (setting.name, markdown::example(setting.name)));
+    for (name, text) in parts.into_iter().chain(examples) {
+        let (start, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+        let (before, rest) = current.split_once(&start).unwrap_or_else(|| panic!("docs/settings.md has no {start}"));
+        let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/settings.md has no {end}"));
+        current = format!("{before}{start}\n{text}\n{end}{after}");
+    }
+    if std::env::var_os(RENEW).is_some() {
+        fs::write(&path, &current).unwrap();
+    } else {
+        assert!(
+            current == written,
+            "docs/settings.md is stale; renew it with: {RENEW}=1 cargo test -p pillion --test schema documentation"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! One reason, for people and for machines.
+
+use std::fmt;
+
+use crate::field::FieldPath;
+use crate::outcome::{self, Code};
+
+/// The kinds of reasons. Names are for machines and do not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The Pod has finished or is being deleted.
+    PodNotActive,
+    /// `injectionStrategy.paused`.
+    Paused,
+    /// The namespace selector names other namespaces.
+    OtherNamespace,
+    /// A label of the Namespace is not what the namespace selector asks for.
+    NamespaceLabel,
+    /// There is no such Namespace, so nobody knows its labels.
+    NamespaceNotFound,
+    /// The namespace selector cannot be parsed, and so selects nothing.
+    NamespaceSelectorInvalid,
+    /// The selector is empty or absent, and so selects nothing.
+    SelectorEmpty,
+    /// A label of the Pod is not what the selector asks for.
+    PodLabel,
+    /// A canary of this `SidecarSet` matches the Pod and takes its place.
+    Canary,
+    /// Refused: the selector cannot be parsed.
+    SelectorInvalid,
+    /// Refused: the Namespace could not be read.
+    NamespaceUnreadable,
+    /// Refused: the stored revision is not there or not usable.
+    Revision,
+    /// Refused: the update strategy does not say which revision the Pod gets.
+    UpdateStrategy,
+    /// Refused: an annotation of the Pod cannot be merged with the `SidecarSet`'s.
+    AnnotationMerge,
+    /// Refused: the Pod's record of earlier injections cannot be read.
+    Records,
+    /// Refused: a container has the name of another.
+    NameTaken,
+    /// Refused: the resources of a sidecar cannot be computed.
+    ResourcesPolicy,
+    /// Refused: the Pod cannot be decoded.
+    Undecodable,
+}
+
+impl Kind {
+    /// The kind of a reason to refuse, which its field tells.
+    pub fn of(reason: &outcome::Reason) -> Self {
+        let field = reason.field.as_str();
+        let kinds = [
+            ("spec.namespaceSelector", Self::NamespaceUnreadable),
+            ("spec.selector", Self::SelectorInvalid),
+            ("spec.injectionStrategy", Self::Revision),
+            ("spec.updateStrategy", Self::UpdateStrategy),
+            ("spec.patchPodMetadata", Self::AnnotationMerge),
+        ];
+        if reason.sidecar_set.is_none() {
+            return if reason.code == Code::Undecodable { Self::Undecodable } else { Self::Records };
+        }
+        if let Some((_, kind)) = kinds.iter().find(|(prefix, _)| field.starts_with(prefix)) {
+            return *kind;
+        }
+        if field.contains("].resourcesPolicy") { Self::ResourcesPolicy } else { Self::NameTaken }
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PodNotActive => "PodNotActive",
+            Self::Paused => "Paused",
+            Self::OtherNamespace => "OtherNamespace",
+            Self::NamespaceLabel => "NamespaceLabel",
+            Self::NamespaceNotFound => "NamespaceNotFound",
+            Self::NamespaceSelectorInvalid => "NamespaceSelectorInvalid",
+            Self::SelectorEmpty => "SelectorEmpty",
+            Self::PodLabel => "PodLabel",
+            Self::Canary => "Canary",
+            Self::SelectorInvalid => "SelectorInvalid",
+            Self::NamespaceUnreadable => "NamespaceUnreadable",
+            Self::Revision => "Revision",
+            Self::UpdateStrategy => "UpdateStrategy",
+            Self::AnnotationMerge => "AnnotationMerge",
+            Self::Records => "Records",
+            Self::NameTaken => "NameTaken",
+            Self::ResourcesPolicy => "ResourcesPolicy",
+            Self::Undecodable => "Undecodable",
+        }
+    }
+
+    /// The statement of the specification that makes the rule; `docs/compatibility.md` uses the same ids. Empty where
+    /// no rule was asked.
+    pub const fn rule(self) -> &'static str {
+        match self {
+            Self::Undecodable => "",
+            Self::PodNotActive => "P-2",
+            Self::OtherNamespace => "P-4",
+            Self::Paused
+            | Self::NamespaceLabel
+            | Self::NamespaceNotFound
+            | Self::NamespaceSelectorInvalid
+            | Self::NamespaceUnreadable
+            | Self::SelectorEmpty
+            | Self::SelectorInvalid
+            | Self::PodLabel => "P-6",
+            Self::Canary => "P-8",
+            Self::Revision => "M-2",
+            Self::UpdateStrategy => "M-4",
+            Self::AnnotationMerge => "M-11",
+            Self::Records => "M-13",
+            Self::NameTaken => "Q-4",
+            Self::ResourcesPolicy => "M-14",
+        }
+    }
+}
+
+/// One reason. Printed as `<path>: <problem>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of reason it is.
+    pub kind: Kind,
+    /// The field of the `SidecarSet`, or of the Pod where it is about no `SidecarSet`.
+    pub path: FieldPath,
+    /// What that field asks for, as `kubectl -l` writes it where it is a selector; empty where it asks for nothing.
+    pub wanted: String,
+    /// What is there instead; absent where nothing is.
+    pub found: Option<String>,
+    /// What is wrong, in words. Lower case but for names, no full stop.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl From<&outcome::Reason> for Finding {
+    fn from(reason: &outcome::Reason) -> Self {
+        Self {
+            kind: Kind::of(reason),
+            path: reason.field.clone(),
+            wanted: String::new(),
+            found: None,
+            problem: reason.problem.clone(),
+            remedy: reason.remedy.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.as_str().is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.problem)
+    }
+}

@@ -1,0 +1,103 @@
+//! Which requirement of a selector labels fail.
+
+use super::finding::{Finding, Kind};
+use crate::field::FieldPath;
+use crate::json::Object;
+use crate::selector::{Op, Requirement, Selector, Values, label_of};
+
+/// The most labels that are shown of an object that lacks the one in question.
+const SHOWN: usize = 8;
+
+/// Something that has labels.
+#[derive(Clone, Copy, Debug)]
+pub struct Labelled<'a> {
+    /// What it is called at the start of a sentence.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: Option<&'a Object>,
+    /// The kind of reason that a failing requirement is.
+    pub kind: Kind,
+}
+
+impl Labelled<'_> {
+    /// Every requirement of the selector at `path` that the labels fail, in the order of the selector.
+    pub fn unsatisfied(self, selector: &Selector<'_>, path: &FieldPath) -> Vec<Finding> {
+        places(selector, path)
+            .filter(|(_, requirement)| !requirement.admits(label_of(self.labels, requirement.key)))
+            .map(|(path, requirement)| self.failing(path, requirement))
+            .collect()
+    }
+
+    fn failing(self, path: FieldPath, requirement: &Requirement<'_>) -> Finding {
+        let found = label_of(self.labels, requirement.key);
+        let wanted = wanted(requirement);
+        let key = requirement.key;
+        let is_expression = matches!(requirement.values, Values::Many(_));
+        let problem = match found {
+            Some(value) if is_expression => format!("{} has {key}=\"{value}\", wanted {wanted}", self.name),
+            Some(value) => format!("{} has \"{value}\", wanted {wanted}", self.name),
+            None => format!("{} has no label \"{key}\"{}, wanted {wanted}", self.name, self.others()),
+        };
+        let who = if self.kind == Kind::PodLabel { "the Pod or its template" } else { "the Namespace" };
+        let remedy = match (requirement.op, requirement.values.iter().next()) {
+            (Op::In, Some(value)) => format!("label {who} {key}={value}, or change the selector"),
+            (Op::NotIn | Op::DoesNotExist, _) => format!("take label {key} from {who}, or change the selector"),
+            (Op::In | Op::Exists, _) => format!("label {who} with {key}, or change the selector"),
+        };
+        Finding {
+            kind: self.kind,
+            path,
+            wanted: requirement.to_string(),
+            found: found.map(str::to_owned),
+            problem,
+            remedy,
+        }
+    }
+
+    /// The labels that are there: the one that is missing may be among them under another name.
+    fn others(self) -> String {
+        let labels: Vec<_> = self.labels.into_iter().flatten().collect();
+        let shown: Vec<String> = labels
+            .iter()
+            .take(SHOWN)
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        match labels.len().saturating_sub(SHOWN) {
+            _ if shown.is_empty() => " (it has none)".to_owned(),
+            0 => format!(" (it has {})", shown.join(", ")),
+            more => format!(" (it has {} and {more} more)", shown.join(", ")),
+        }
+    }
+}
+
+/// What a requirement asks for, in words.
+fn wanted(requirement: &Requirement<'_>) -> String {
+    let values: Vec<String> = requirement.values.iter().map(|value| format!("\"{value}\"")).collect();
+    match (requirement.op, values.as_slice()) {
+        (Op::Exists, _) => "any value".to_owned(),
+        (Op::DoesNotExist, _) => "no such label".to_owned(),
+        (Op::In, [value]) => value.clone(),
+        (Op::In, _) => format!("one of {}", values.join(", ")),
+        (Op::NotIn, [value]) => format!("not {value}"),
+        (Op::NotIn, _) => format!("none of {}", values.join(", ")),
+    }
+}
+
+/// The requirements with their places below `path`: `matchLabels` by key, then `matchExpressions` by index.
+fn places<'s, 'a>(
+    selector: &'s Selector<'a>,
+    path: &FieldPath,
+) -> impl Iterator<Item = (FieldPath, &'s Requirement<'a>)> {
+    let (labels, expressions) = (path.child("matchLabels"), path.child("matchExpressions"));
+    let mut next = 0;
+    selector.requirements().iter().map(move |requirement| {
+        let place = match requirement.values {
+            Values::One(_) => labels.key(requirement.key),
+            Values::Many(_) => {
+                next += 1;
+                expressions.index(next - 1)
+            }
+        };
+        (place, requirement)
+    })
+}

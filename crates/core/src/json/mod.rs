@@ -1,0 +1,130 @@
+//! Reading and editing JSON without panics.
+//!
+//! A Pod and a `SidecarSet` stay [`Value`]s from end to end, so that a field newer than this crate survives.
+//! Readers of a field that has another shape than expected see it as absent; shapes are checked where objects
+//! are decoded ([`crate::schema`]), not at every use.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+pub use parse::{ParseError, parse};
+
+use crate::go_json::{self, Escapes};
+
+/// How deep a recursive walk over JSON may go. Deeper input is refused before it can overflow the guest's stack.
+pub const MAX_DEPTH: usize = 64;
+
+/// A JSON object.
+pub type Object = Map<String, Value>;
+
+/// The JSON of a value: compact, keys sorted, numbers as they are written.
+pub fn shown(value: &Value) -> String {
+    let mut out = String::new();
+    go_json::write(&mut out, value, Escapes::Json);
+    out
+}
+
+/// An object with these entries. (`json!` compiles a serialiser for what stands in it.)
+pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    let mut object = Object::new();
+    for (key, value) in entries {
+        object.insert(key.to_owned(), value);
+    }
+    Value::Object(object)
+}
+
+/// The value at `path`, a list of object keys.
+pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| value.as_object()?.get(*key))
+}
+
+/// The text at `path`, or `""`: Kubernetes' JSON does not tell an absent string from an empty one.
+pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The boolean at `path`, or `false`.
+pub fn flag(value: &Value, path: &[&str]) -> bool {
+    at(value, path).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// The items at `path`, or none.
+pub fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The object at `path`.
+pub fn object<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Object> {
+    at(value, path).and_then(Value::as_object)
+}
+
+/// The pairs of a `map[string]string` at `path`, ascending by key; values that are no strings are left out.
+pub fn string_map<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
+    object(value, path).into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+}
+
+/// The object at `key` of `parent`, made where it is absent or null; `None` where it has another shape.
+pub fn object_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Object> {
+    let slot = parent.entry(key).or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = Value::Object(Object::new());
+    }
+    slot.as_object_mut()
+}
+
+/// The list at `key` of `parent`, made where it is absent or null; `None` where it has another shape.
+pub fn list_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Vec<Value>> {
+    let slot = parent.entry(key).or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = Value::Array(Vec::new());
+    }
+    slot.as_array_mut()
+}
+
+/// Keeps the members that `keep` says yes to.
+///
+/// Makes the object anew: taking members out of a tree one by one is five kilobytes of module.
+pub fn retain(object: &mut Object, keep: &dyn Fn(&str, &Value) -> bool) {
+    for (key, value) in std::mem::take(object) {
+        if keep(&key, &value) {
+            object.insert(key, value);
+        }
+    }
+}
+
+/// Takes the member `key` out of an object.
+pub fn take(object: &mut Object, key: &str) -> Option<Value> {
+    let value = object.get_mut(key)?.take();
+    retain(object, &|own, _| own != key);
+    Some(value)
+}
+
+/// What a value is, for messages: `a string`, `null`, ...
+pub const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The depth of `value`: 0 for a scalar, one more than the deepest member for a container. Stops at `limit`.
+pub fn depth(value: &Value, limit: usize) -> usize {
+    if limit == 0 {
+        return 0;
+    }
+    let deepest = |members: &mut dyn Iterator<Item = &Value>| {
+        1 + members.map(|member| depth(member, limit - 1)).max().unwrap_or(0)
+    };
+    match value {
+        Value::Array(list) => deepest(&mut list.iter()),
+        Value::Object(object) => deepest(&mut object.values()),
+        _ => 0,
+    }
+}

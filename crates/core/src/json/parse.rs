@@ -1,0 +1,334 @@
+//! Bytes to values, as `serde_json` reads them.
+//!
+//! Of the library only its [`Value`] is used: its parser is generic over what it makes, and brings printing and
+//! reading of floats for error texts that never appear. A quarter of the module was that. What is accepted, what
+//! comes out and where an error is found are the same, which a property test compares.
+
+use std::fmt;
+use std::string::FromUtf8Error;
+
+use serde_json::{Number, Value};
+
+use super::Object;
+
+/// How deep lists and objects may be nested: the limit of `serde_json`. Values are read, copied and dropped by
+/// recursion.
+const NESTED_MAX: usize = 127;
+
+/// Why a text is no JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    problem: &'static str,
+    /// From 1.
+    line: usize,
+    /// In bytes; 0 where the line has just begun.
+    column: usize,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at line {} column {}", self.problem, self.line, self.column)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+const END_IN_VALUE: &str = "EOF while parsing a value";
+const END_IN_STRING: &str = "EOF while parsing a string";
+const INVALID_NUMBER: &str = "invalid number";
+const TRAILING_COMMA: &str = "trailing comma";
+const KEY: &str = "key must be a string";
+
+/// Reads one value, and nothing may follow it but space.
+///
+/// Numbers keep the text in which they are written; only an exponent gets the sign that it has not, and a small
+/// `e`. Of the values of one key the last stays.
+///
+/// # Errors
+/// What is no JSON (RFC 8259), text that is no UTF-8, half of a surrogate pair, and lists and objects that are nested
+/// more than 127 deep.
+pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
+    let mut parser = Parser { text, at: 0, nested: 0 };
+    let value = parser.value()?;
+    match parser.peek_after_space() {
+        None => Ok(value),
+        Some(_) => Err(parser.ahead("trailing characters")),
+    }
+}
+
+struct Parser<'a> {
+    text: &'a [u8],
+    /// The index of the next byte.
+    at: usize,
+    /// How many lists and objects are open.
+    nested: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn peek_after_space(&mut self) -> Option<u8> {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+        self.peek()
+    }
+
+    /// An error at the last byte that was read.
+    #[cold]
+    fn here(&self, problem: &'static str) -> ParseError {
+        let mut error = ParseError { problem, line: 1, column: 0 };
+        for byte in self.text.iter().take(self.at) {
+            error.column += 1;
+            if *byte == b'\n' {
+                error.line += 1;
+                error.column = 0;
+            }
+        }
+        error
+    }
+
+    /// An error at the byte that comes next.
+    #[cold]
+    fn ahead(&mut self, problem: &'static str) -> ParseError {
+        self.next();
+        self.here(problem)
+    }
+
+    fn value(&mut self) -> Result<Value, ParseError> {
+        match self.peek_after_space() {
+            Some(b'{') => self.object(),
+            Some(b'[') => self.list(),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'n') => self.word(b"null", Value::Null),
+            Some(b't') => self.word(b"true", Value::Bool(true)),
+            Some(b'f') => self.word(b"false", Value::Bool(false)),
+            Some(_) => Err(self.ahead("expected value")),
+            None => Err(self.here(END_IN_VALUE)),
+        }
+    }
+
+    fn word(&mut self, word: &[u8], value: Value) -> Result<Value, ParseError> {
+        for expected in word {
+            match self.next() {
+                Some(byte) if byte == *expected => {}
+                Some(_) => return Err(self.here("expected ident")),
+                None => return Err(self.here(END_IN_VALUE)),
+            }
+        }
+        Ok(value)
+    }
+
+    fn open(&mut self) -> Result<(), ParseError> {
+        if self.nested == NESTED_MAX {
+            return Err(self.ahead("recursion limit exceeded"));
+        }
+        self.nested += 1;
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Whether an item or an entry follows, before which there is a comma unless it is the first; reads that comma,
+    /// or the bracket that closes.
+    fn goes_on(
+        &mut self,
+        first: bool,
+        close: u8,
+        end: &'static str,
+        expected: &'static str,
+    ) -> Result<bool, ParseError> {
+        match self.peek_after_space() {
+            None => Err(self.here(end)),
+            Some(byte) if byte == close => {
+                self.at += 1;
+                self.nested -= 1;
+                Ok(false)
+            }
+            Some(_) if first => Ok(true),
+            Some(b',') => {
+                self.at += 1;
+                match self.peek_after_space() {
+                    Some(byte) if byte == close => Err(self.ahead(TRAILING_COMMA)),
+                    Some(_) => Ok(true),
+                    None => Err(self.here(END_IN_VALUE)),
+                }
+            }
+            Some(_) => Err(self.ahead(expected)),
+        }
+    }
+
+    fn list(&mut self) -> Result<Value, ParseError> {
+        self.open()?;
+        let mut items = Vec::new();
+        while self.goes_on(items.is_empty(), b']', "EOF while parsing a list", "expected `,` or `]`")? {
+            items.push(self.value()?);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn object(&mut self) -> Result<Value, ParseError> {
+        const END: &str = "EOF while parsing an object";
+        self.open()?;
+        let mut object = Object::new();
+        while self.goes_on(object.is_empty(), b'}', END, "expected `,` or `}`")? {
+            if self.peek() != Some(b'"') {
+                return Err(self.ahead(KEY));
+            }
+            let key = self.string()?;
+            match self.peek_after_space() {
+                Some(b':') => self.at += 1,
+                Some(_) => return Err(self.ahead("expected `:`")),
+                None => return Err(self.here(END)),
+            }
+            let value = self.value()?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+
+    /// Reads digits; whether there are any.
+    fn digits(&mut self) -> bool {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        self.at > start
+    }
+
+    fn number(&mut self) -> Result<Value, ParseError> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.next() {
+            Some(b'0') => {
+                if let Some(b'0'..=b'9') = self.peek() {
+                    return Err(self.ahead(INVALID_NUMBER));
+                }
+            }
+            Some(b'1'..=b'9') => {
+                self.digits();
+            }
+            Some(_) => return Err(self.here(INVALID_NUMBER)),
+            None => return Err(self.here(END_IN_VALUE)),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            if !self.digits() {
+                let problem = if self.peek().is_some() { INVALID_NUMBER } else { END_IN_VALUE };
+                return Err(self.ahead(problem));
+            }
+        }
+        let mut literal = self.ascii(start);
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            literal.push('e');
+            if !matches!(self.peek(), Some(b'+' | b'-')) {
+                literal.push('+');
+            }
+            let start = self.at;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            if !self.digits() {
+                let problem = if self.peek().is_some() { INVALID_NUMBER } else { END_IN_VALUE };
+                return Err(self.ahead(problem));
+            }
+            literal.push_str(&self.ascii(start));
+        }
+        // The only way to a number of any length that does not go through the library's parser.
+        Ok(Value::Number(Number::from_string_unchecked(literal)))
+    }
+
+    /// What was read from `start` on, which is known to be ASCII.
+    fn ascii(&self, start: usize) -> String {
+        let bytes = self.text.get(start..self.at).unwrap_or_default();
+        String::from_utf8(bytes.to_vec()).unwrap_or_default()
+    }
+
+    /// Reads a string, from its first quote to its last.
+    fn string(&mut self) -> Result<String, ParseError> {
+        self.at += 1;
+        let mut out = Vec::new();
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len());
+            out.extend_from_slice(rest.get(..plain).unwrap_or_default());
+            self.at += plain;
+            match self.next() {
+                None => return Err(self.here(END_IN_STRING)),
+                Some(b'"') => return String::from_utf8(out).map_err(|error| self.no_utf8(&error)),
+                Some(b'\\') => {
+                    let escaped = self.escaped()?;
+                    out.extend_from_slice(escaped.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                Some(_) => return Err(self.here("control character (\\u0000-\\u001F) found while parsing a string")),
+            }
+        }
+    }
+
+    /// An error at the first byte that is no UTF-8; only about there where escapes stand behind it.
+    fn no_utf8(&mut self, error: &FromUtf8Error) -> ParseError {
+        self.at = self.at.saturating_sub(error.as_bytes().len() - error.utf8_error().valid_up_to());
+        self.here("invalid unicode code point")
+    }
+
+    /// The character of an escape, after the backslash.
+    fn escaped(&mut self) -> Result<char, ParseError> {
+        match self.next() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => Ok(char::from(byte)),
+            Some(b'b') => Ok('\u{8}'),
+            Some(b'f') => Ok('\u{c}'),
+            Some(b'n') => Ok('\n'),
+            Some(b'r') => Ok('\r'),
+            Some(b't') => Ok('\t'),
+            Some(b'u') => self.unicode(),
+            Some(_) => Err(self.here("invalid escape")),
+            None => Err(self.here(END_IN_STRING)),
+        }
+    }
+
+    /// The character of one hexadecimal escape, or of two that make a surrogate pair, after `\u`.
+    fn unicode(&mut self) -> Result<char, ParseError> {
+        const LONE: &str = "lone leading surrogate in hex escape";
+        let high = self.hex()?;
+        if let Some(character) = char::from_u32(high) {
+            return Ok(character);
+        }
+        if high >= 0xdc00 {
+            return Err(self.here(LONE));
+        }
+        for expected in [b'\\', b'u'] {
+            match self.next() {
+                Some(byte) if byte == expected => {}
+                Some(_) => return Err(self.here("unexpected end of hex escape")),
+                None => return Err(self.here(END_IN_STRING)),
+            }
+        }
+        let low = self.hex()?;
+        if !(0xdc00..=0xdfff).contains(&low) {
+            return Err(self.here(LONE));
+        }
+        char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)).ok_or_else(|| self.here(LONE))
+    }
+
+    /// Four hexadecimal digits.
+    fn hex(&mut self) -> Result<u32, ParseError> {
+        let Some(digits) = self.text.get(self.at..self.at + 4) else {
+            self.at = self.text.len();
+            return Err(self.here(END_IN_STRING));
+        };
+        self.at += 4;
+        let value = digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?));
+        value.ok_or_else(|| self.here("invalid escape"))
+    }
+}

@@ -1,0 +1,316 @@
+//! Whether the author of a SidecarSet may hand out what it hands out (`serviceaccounts.md` A7, E5).
+//!
+//! The controller grants what the author writes, so the author has to hold it (P1), nobody may write some of it (P4),
+//! and the account that is named must be one that the author could use anyway (P5).
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::declared::{Declared, FIELDS, PERMISSIONS};
+use super::permissions::{self, Atom};
+use super::rules::Rules;
+use crate::field::FieldPath;
+use crate::json;
+use crate::names;
+use crate::ordered::Set;
+use crate::outcome::{Code, Reason};
+use crate::select::compiled::{CompiledSet, Scope};
+use crate::sidecar_set::SidecarSet;
+
+/// More questions than this are not asked in one request (P3).
+const QUESTIONS_MAX: usize = 256;
+/// Rules that stand for more combinations than this are not even taken apart.
+const COMBINATIONS_MAX: usize = 16 * 1024;
+/// When to stop asking (P3).
+const BUDGET: Duration = Duration::from_millis(600);
+/// Existence and E5 are asked for at most this many namespaces (A5-1).
+pub const NAMESPACES_MAX: usize = 8;
+/// The annotations whose change is a change of what a SidecarSet does (P1).
+const OWN_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
+
+/// A SubjectAccessReview.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Question {
+    /// Who.
+    pub user: String,
+    /// The groups of the user.
+    pub groups: Vec<String>,
+    /// Where; `""` is everywhere.
+    pub namespace: String,
+    /// What.
+    pub atom: Atom,
+}
+
+/// Somebody who knows who may do what.
+pub trait Authorizer {
+    /// Whether it is allowed; `Err` where nobody could be asked, with what to do.
+    fn allows(&self, question: &Question) -> Result<bool, String>;
+}
+
+/// The author of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// `userInfo.username`.
+    pub user: String,
+    /// `userInfo.groups`.
+    pub groups: Vec<String>,
+}
+
+impl Author {
+    /// The author, from the `userInfo` of an AdmissionRequest.
+    pub fn of(user_info: &Value) -> Self {
+        let groups = json::items(user_info, &["groups"]);
+        Self {
+            user: json::text(user_info, &["username"]).to_owned(),
+            groups: groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        }
+    }
+
+    /// The author that a Pod of this ServiceAccount is.
+    fn service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            user: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+        }
+    }
+}
+
+/// Asks each question once, for as long as there is time.
+pub struct Inquiry<'a> {
+    authorizer: &'a dyn Authorizer,
+    /// The time since the request came.
+    elapsed: &'a dyn Fn() -> Duration,
+    answers: Vec<(Question, bool)>,
+}
+
+/// Why a question was not answered.
+enum Unanswered {
+    OutOfTime,
+    Failed(String),
+}
+
+impl<'a> Inquiry<'a> {
+    /// Nothing is asked yet.
+    pub fn new(authorizer: &'a dyn Authorizer, elapsed: &'a dyn Fn() -> Duration) -> Self {
+        Self { authorizer, elapsed, answers: Vec::new() }
+    }
+
+    fn ask(&mut self, author: &Author, namespace: &str, atom: Atom) -> Result<bool, Unanswered> {
+        let question = Question {
+            user: author.user.clone(),
+            groups: author.groups.clone(),
+            namespace: namespace.to_owned(),
+            atom,
+        };
+        if let Some((_, answer)) = self.answers.iter().find(|(asked, _)| *asked == question) {
+            return Ok(*answer);
+        }
+        if (self.elapsed)() > BUDGET {
+            return Err(Unanswered::OutOfTime);
+        }
+        let answer = self.authorizer.allows(&question).map_err(Unanswered::Failed)?;
+        self.answers.push((question, answer));
+        Ok(answer)
+    }
+}
+
+/// The namespaces that a set names literally, where those are all that it can match (G, Closed list).
+pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
+    match CompiledSet::of_manifest(set).scope {
+        Scope::Namespaces(names) => Some(names),
+        Scope::Cluster => None,
+    }
+}
+
+/// Whether an update changes what the author has to be asked about (P1): anything in `spec` but how and how far it is
+/// rolled out, and the annotations of ours and of canaries. Both objects are defaulted.
+pub fn concerns(new: &SidecarSet, old: &SidecarSet) -> bool {
+    let spec = |set: &SidecarSet| {
+        let mut spec = set.spec(&[]).cloned().unwrap_or_default();
+        if let Some(spec) = spec.as_object_mut() {
+            spec.remove("updateStrategy");
+            spec.remove("revisionHistoryLimit");
+        }
+        spec
+    };
+    let annotations = |set: &SidecarSet| {
+        let all = json::object(set.as_value(), &["metadata", "annotations"]).cloned().unwrap_or_default();
+        let ours = |key: &str| key.starts_with("pillion.dev/") || OWN_ANNOTATIONS.contains(&key);
+        all.into_iter().filter(|(key, _)| ours(key)).collect::<Vec<_>>()
+    };
+    spec(new) != spec(old) || annotations(new) != annotations(old)
+}
+
+/// P4: what nobody may hand out, one reason for each rule.
+pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for (index, rule) in declared.permissions.iter().enumerate() {
+        let one = std::slice::from_ref(rule);
+        if permissions::count(one) > COMBINATIONS_MAX {
+            continue;
+        }
+        let atoms = permissions::atoms(one);
+        let hit = atoms.iter().find_map(|atom| Some((atom, permissions::denial(atom, &rules.deny_permissions)?)));
+        if let Some((atom, entry)) = hit {
+            reasons.push(Reason {
+                sidecar_set: Some(set.to_owned()),
+                field: path().index(index),
+                problem: format!(
+                    "grants {}, which reaches {}; nobody may give that to a sidecar",
+                    shown(atom),
+                    shown(entry)
+                ),
+                remedy: "grant less, or change serviceAccounts.denyPermissions".to_owned(),
+                code: Code::Forbidden,
+            });
+        }
+    }
+    reasons
+}
+
+/// P1, P3, P5 and `requireCreatePods`: whether the author holds what the set hands out, wherever it can match.
+pub fn check(
+    set: &SidecarSet,
+    declared: &Declared,
+    author: &Author,
+    rules: &Rules,
+    inquiry: &mut Inquiry<'_>,
+) -> Vec<Reason> {
+    let refuse = |field: FieldPath, problem: String, remedy: &str| Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field,
+        problem,
+        remedy: remedy.to_owned(),
+        code: Code::Forbidden,
+    };
+    let everywhere = vec![""];
+    let namespaces: Set<&str> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
+    let too_many = || {
+        vec![refuse(
+            path(),
+            format!("more than {QUESTIONS_MAX} permissions and namespaces to verify in one request"),
+            "split the SidecarSet, or name fewer permissions or namespaces",
+        )]
+    };
+    if permissions::count(&declared.permissions) > COMBINATIONS_MAX {
+        return too_many();
+    }
+    let atoms = permissions::reduced(&permissions::atoms(&declared.permissions));
+    if atoms.len().saturating_mul(namespaces.iter().count()) > QUESTIONS_MAX {
+        return too_many();
+    }
+    let mut run = || -> Result<Vec<Reason>, Unanswered> {
+        let mut reasons = Vec::new();
+        let asks = declared.service_account.is_some() || rules.require_create_pods;
+        // An admin is done with one question.
+        if !asks || inquiry.ask(author, "", atom("*", "*", "*"))? {
+            return Ok(reasons);
+        }
+        for namespace in namespaces.iter().copied() {
+            for wanted in &atoms {
+                if !inquiry.ask(author, namespace, wanted.clone())? {
+                    let problem = format!("\"{}\" may not grant {} {}", author.user, shown(wanted), place(namespace));
+                    reasons.push(refuse(path(), problem, "write what you hold yourself, or ask somebody who does"));
+                }
+            }
+            let creates_pods = || atom("", "pods", "create");
+            if rules.require_create_pods && !inquiry.ask(author, namespace, creates_pods())? {
+                let problem = format!("\"{}\" may not create Pods {}", author.user, place(namespace));
+                let remedy = "name only namespaces in which you may create Pods (serviceAccounts.requireCreatePods)";
+                reasons.push(refuse(FieldPath::new("spec.namespaceSelector"), problem, remedy));
+            }
+            if let Some(account) = &declared.service_account {
+                let mut token = atom("", "serviceaccounts/token", "create");
+                token.name = Some(account.clone());
+                if !inquiry.ask(author, namespace, token)? && !inquiry.ask(author, namespace, creates_pods())? {
+                    let problem = format!(
+                        "\"{}\" may not use the ServiceAccount \"{account}\" {}",
+                        author.user,
+                        place(namespace)
+                    );
+                    let remedy = "the author needs \"create\" on pods, or on serviceaccounts/token of this name";
+                    reasons.push(refuse(FieldPath::new("spec.serviceAccountName"), problem, remedy));
+                }
+            }
+        }
+        Ok(reasons)
+    };
+    run().unwrap_or_else(|why| vec![unanswered(set, why)])
+}
+
+/// E5: whether the account that a set names holds itself what no sidecar may have, in the namespaces of a closed list.
+pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut Inquiry<'_>) -> Vec<Reason> {
+    let mut run = || -> Result<Vec<Reason>, Unanswered> {
+        for namespace in closed_list(set).unwrap_or_default().into_iter().take(NAMESPACES_MAX) {
+            let subject = Author::service_account(namespace, account);
+            for entry in &rules.deny_permissions {
+                if inquiry.ask(&subject, namespace, entry.clone())? {
+                    return Ok(vec![Reason {
+                        sidecar_set: Some(set.name().to_owned()),
+                        field: FieldPath::new("spec.serviceAccountName"),
+                        problem: format!("ServiceAccount \"{account}\" may {} {}", shown(entry), place(namespace)),
+                        remedy: "name an account with fewer permissions, or change serviceAccounts.denyPermissions"
+                            .to_owned(),
+                        code: Code::Forbidden,
+                    }]);
+                }
+            }
+        }
+        Ok(Vec::new())
+    };
+    run().unwrap_or_else(|why| vec![unanswered(set, why)])
+}
+
+/// P3: what could not be verified is refused.
+fn unanswered(set: &SidecarSet, why: Unanswered) -> Reason {
+    let (problem, remedy) = match why {
+        Unanswered::OutOfTime => (
+            "too many permissions to verify in one request".to_owned(),
+            "split them over several SidecarSets".to_owned(),
+        ),
+        Unanswered::Failed(remedy) => ("the author's permissions could not be verified".to_owned(), remedy),
+    };
+    Reason { sidecar_set: Some(set.name().to_owned()), field: path(), problem, remedy, code: Code::Forbidden }
+}
+
+/// Whether any of the four fields, or an annotation that stands for one, is set (V1).
+pub fn uses_feature(set: &SidecarSet) -> bool {
+    FIELDS.iter().any(|field| {
+        set.spec(&[field.name]).is_some_and(|value| !value.is_null()) || !set.annotation(field.annotation).is_empty()
+    })
+}
+
+fn path() -> FieldPath {
+    FieldPath::new("spec").child(PERMISSIONS.name)
+}
+
+fn atom(group: &str, resource: &str, verb: &str) -> Atom {
+    Atom { group: group.to_owned(), resource: resource.to_owned(), name: None, verb: verb.to_owned() }
+}
+
+fn place(namespace: &str) -> String {
+    if namespace.is_empty() { "in every namespace".to_owned() } else { format!("in namespace \"{namespace}\"") }
+}
+
+/// `get pods/log`, `list deployments.apps`, `get configmaps "a"`.
+fn shown(atom: &Atom) -> String {
+    let mut text = format!("{} {}", atom.verb, atom.resource);
+    if !atom.group.is_empty() {
+        text.push('.');
+        text.push_str(&atom.group);
+    }
+    if let Some(name) = &atom.name {
+        text.push_str(" \"");
+        text.push_str(name);
+        text.push('"');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use std::cell::{Cell, RefCell};
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+/// RBAC as rules for everybody, by namespace; `""` grants everywhere. As the API server answers [V]: a question for a
+/// wildcard is only answered by a wildcard, and a grant for one name does not answer one for all.
+struct Cluster {
+    grants: Vec<(String, Atom)>,
+    asked: RefCell<Vec<Question>>,
+    broken: bool,
+}
+
+impl Cluster {
+    fn with(grants: &[(&str, Value)]) -> Self {
+        let grants = grants.iter().flat_map(|(namespace, rule)| {
+            permissions::atoms(std::slice::from_ref(rule)).into_iter().map(|atom| ((*namespace).to_owned(), atom))
+        });
+        Self { grants: grants.collect(), asked: RefCell::default(), broken: false }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.borrow().iter().map(|asked| format!("{} {}", shown(&asked.atom), place(&asked.namespace))).collect()
+    }
+}
+
+impl Authorizer for Cluster {
+    fn allows(&self, question: &Question) -> Result<bool, String> {
+        self.asked.borrow_mut().push(question.clone());
+        if self.broken {
+            return Err("try again".to_owned());
+        }
+        let here = |namespace: &str| namespace.is_empty() || namespace == question.namespace;
+        Ok(self.grants.iter().any(|(namespace, atom)| here(namespace) && atom.covers(&question.atom)))
+    }
+}
+
+fn rule(groups: Value, resources: Value, verbs: Value) -> Value {
+    json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
+}
+
+fn pods() -> Value {
+    rule(json!([""]), json!(["pods"]), json!(["get", "list", "create"]))
+}
+
+/// A set that merges these rules in these namespaces; everywhere where there are none.
+fn set(rules: Value, namespaces: &[&str]) -> SidecarSet {
+    let mut object = json!({"metadata": {"name": "logs"}, "spec": {
+        "serviceAccountName": "log-agent",
+        "behaviorWhenServiceAccountInjection": "Merge",
+        "serviceAccountPermissions": rules
+    }});
+    if !namespaces.is_empty() {
+        let expression = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
+        object["spec"]["namespaceSelector"] = json!({"matchExpressions": [expression]});
+    }
+    SidecarSet::from_decoded(object)
+}
+
+fn asked_as(set: &SidecarSet, cluster: &Cluster, rules: &Rules, elapsed: &dyn Fn() -> Duration) -> Vec<String> {
+    let author = Author { user: "ann".to_owned(), groups: vec!["dev".to_owned()] };
+    let declared = Declared::of(set).unwrap();
+    let mut inquiry = Inquiry::new(cluster, elapsed);
+    let reasons = check(set, &declared, &author, rules, &mut inquiry);
+    reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
+}
+
+fn checked(set: &SidecarSet, cluster: &Cluster) -> Vec<String> {
+    asked_as(set, cluster, &Rules::default(), &|| Duration::ZERO)
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn p1_whoever_holds_it_may_grant_it() {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let wanted = json!([rule(json!([""]), json!(["pods"]), json!(["get", "list"]))]);
+    assert_eq!(checked(&set(wanted, &["web"]), &cluster), NONE);
+}
+
+#[test]
+fn p1_every_permission_that_is_not_held_is_named() {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let wanted = json!([
+        rule(json!([""]), json!(["pods", "pods/log"]), json!(["get"])),
+        {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["a"], "verbs": ["patch"]}
+    ]);
+    assert_eq!(
+        checked(&set(wanted, &["web"]), &cluster),
+        [
+            "403 SidecarSet \"logs\": spec.serviceAccountPermissions: \"ann\" may not grant get pods/log in namespace \
+             \"web\"; write what you hold yourself, or ask somebody who does",
+            "403 SidecarSet \"logs\": spec.serviceAccountPermissions: \"ann\" may not grant patch deployments.apps \
+             \"a\" in namespace \"web\"; write what you hold yourself, or ask somebody who does",
+        ]
+    );
+}
+
+/// An attacker's list: none of these is covered by `get, list, create` on Pods.
+#[rstest]
+#[case::every_verb(rule(json!([""]), json!(["pods"]), json!(["*"])))]
+#[case::every_resource(rule(json!([""]), json!(["*"]), json!(["get"])))]
+#[case::every_group(rule(json!(["*"]), json!(["pods"]), json!(["get"])))]
+#[case::subresource(rule(json!([""]), json!(["pods/status"]), json!(["get"])))]
+#[case::subresource_of_everything(rule(json!([""]), json!(["*/status"]), json!(["get"])))]
+#[case::hidden_among_others(rule(json!([""]), json!(["pods", "nodes"]), json!(["get"])))]
+#[case::another_group(rule(json!(["", "metrics.k8s.io"]), json!(["pods"]), json!(["get"])))]
+#[case::case_matters(rule(json!([""]), json!(["Pods"]), json!(["get"])))]
+#[case::padded(rule(json!([""]), json!(["pods "]), json!(["get"])))]
+#[case::double_subresource(rule(json!([""]), json!(["pods/log/x"]), json!(["get"])))]
+fn p1_attackers_are_refused(#[case] wanted: Value) {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let refused = checked(&set(json!([wanted]), &["web"]), &cluster);
+    assert!(!refused.is_empty() && refused.iter().all(|text| text.contains("may not grant")), "{refused:?}");
+}
+
+#[test]
+fn p1_a_grant_for_one_name_is_not_one_for_all() {
+    let one = json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"], "verbs": ["get"]});
+    let cluster = Cluster::with(&[("web", pods()), ("web", one.clone())]);
+    assert_eq!(checked(&set(json!([one]), &["web"]), &cluster), NONE);
+    let all = rule(json!([""]), json!(["configmaps"]), json!(["get"]));
+    assert_eq!(checked(&set(json!([all]), &["web"]), &cluster).len(), 1);
+}
+
+#[test]
+fn p1_an_open_selector_is_asked_for_every_namespace() {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let refused = checked(&set(json!([pods()]), &[]), &cluster);
+    assert!(refused[0].contains("in every namespace"), "{refused:?}");
+    assert_eq!(checked(&set(json!([pods()]), &[]), &Cluster::with(&[("", pods())])), NONE);
+}
+
+#[test]
+fn p1_each_namespace_of_a_closed_list_is_asked_for() {
+    let cluster = Cluster::with(&[("a", pods())]);
+    let refused = checked(&set(json!([rule(json!([""]), json!(["pods"]), json!(["get"]))]), &["a", "b"]), &cluster);
+    assert_eq!(refused.len(), 2, "the permission and the account: {refused:?}");
+    assert!(refused.iter().all(|text| text.contains("in namespace \"b\"")), "{refused:?}");
+}
+
+#[test]
+fn p3_an_admin_is_asked_once() {
+    let cluster = Cluster::with(&[("", rule(json!(["*"]), json!(["*"]), json!(["*"])))]);
+    assert_eq!(checked(&set(json!([pods()]), &["a", "b"]), &cluster), NONE);
+    assert_eq!(cluster.asked(), ["* *.* in every namespace"]);
+}
+
+#[test]
+fn p3_each_question_is_asked_once() {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let repeated = json!([pods(), pods(), rule(json!(["", ""]), json!(["pods"]), json!(["get", "get"]))]);
+    checked(&set(repeated, &["web", "web"]), &cluster);
+    let asked = cluster.asked();
+    let mut once = asked.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(asked.len(), once.len(), "{asked:?}");
+}
+
+#[rstest]
+#[case::many_permissions(257, 1)]
+#[case::times_namespaces(65, 4)]
+#[case::absurdly_many(100_000, 1)]
+fn p3_more_than_can_be_asked_is_refused_unasked(#[case] resources: usize, #[case] namespaces: usize) {
+    let cluster = Cluster::with(&[]);
+    let names: Vec<String> = (0..resources).map(|index| format!("r{index}")).collect();
+    let namespaces: Vec<String> = (0..namespaces).map(|index| format!("n{index}")).collect();
+    let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+    let set = set(json!([rule(json!([""]), json!(names), json!(["get"]))]), &namespaces);
+    assert_eq!(
+        checked(&set, &cluster),
+        [
+            "403 SidecarSet \"logs\": spec.serviceAccountPermissions: more than 256 permissions and namespaces to verify in \
+          one request; split the SidecarSet, or name fewer permissions or namespaces"
+        ]
+    );
+    assert_eq!(cluster.asked(), NONE);
+}
+
+#[test]
+fn p3_time_runs_out() {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let clock = Cell::new(0);
+    let elapsed = || {
+        clock.set(clock.get() + 250);
+        Duration::from_millis(clock.get())
+    };
+    let text = asked_as(&set(json!([pods()]), &["web"]), &cluster, &Rules::default(), &elapsed);
+    assert_eq!(
+        text,
+        [
+            "403 SidecarSet \"logs\": spec.serviceAccountPermissions: too many permissions to verify in one request; split \
+          them over several SidecarSets"
+        ]
+    );
+    assert_eq!(cluster.asked().len(), 2);
+}
+
+#[test]
+fn p3_who_cannot_be_asked_has_not_agreed() {
+    let cluster = Cluster { broken: true, ..Cluster::with(&[]) };
+    assert_eq!(
+        checked(&set(json!([]), &["web"]), &cluster),
+        [
+            "403 SidecarSet \"logs\": spec.serviceAccountPermissions: the author's permissions could not be verified; try \
+          again"
+        ]
+    );
+}
+
+#[rstest]
+#[case::creates_pods(rule(json!([""]), json!(["pods"]), json!(["create"])), true)]
+#[case::mints_its_tokens(
+    json!({"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["log-agent"], "verbs": ["create"]}),
+    true
+)]
+#[case::mints_others_tokens(
+    json!({"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["other"], "verbs": ["create"]}),
+    false
+)]
+#[case::reads_pods(rule(json!([""]), json!(["pods"]), json!(["get"])), false)]
+fn p5_the_author_could_use_the_account_anyway(#[case] held: Value, #[case] may: bool) {
+    let cluster = Cluster::with(&[("web", held)]);
+    let refused = checked(&set(json!([]), &["web"]), &cluster);
+    assert_eq!(refused.is_empty(), may, "{refused:?}");
+    if !may {
+        assert!(refused[0].contains("\"ann\" may not use the ServiceAccount \"log-agent\" in namespace \"web\""));
+    }
+}
+
+#[test]
+fn g_the_author_may_have_to_be_able_to_create_pods() {
+    let rules = Rules { require_create_pods: true, ..Rules::default() };
+    let bare = SidecarSet::from_decoded(json!({"metadata": {"name": "logs"}, "spec": {}}));
+    let refused = asked_as(&bare, &Cluster::with(&[("web", pods())]), &rules, &|| Duration::ZERO);
+    assert!(refused.len() == 1 && refused[0].contains("\"ann\" may not create Pods in every namespace"), "{refused:?}");
+    assert_eq!(asked_as(&bare, &Cluster::with(&[("", pods())]), &rules, &|| Duration::ZERO), NONE);
+    let cluster = Cluster::with(&[]);
+    assert_eq!(checked(&bare, &cluster), NONE, "without the setting nobody is asked");
+    assert_eq!(cluster.asked(), NONE);
+}
+
+#[test]
+fn p4_each_rule_that_reaches_the_list_is_named() {
+    let permissions = json!([
+        pods(),
+        rule(json!(["*"]), json!(["*"]), json!(["get"])),
+        rule(json!([""]), json!(["pods/exec"]), json!(["create"]))
+    ]);
+    let declared = Declared::of(&set(permissions, &[])).unwrap();
+    let texts: Vec<String> = denied("logs", &declared, &Rules::default()).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "SidecarSet \"logs\": spec.serviceAccountPermissions[1]: grants get *.*, which reaches * secrets; nobody may \
+             give that to a sidecar; grant less, or change serviceAccounts.denyPermissions",
+            "SidecarSet \"logs\": spec.serviceAccountPermissions[2]: grants create pods/exec, which reaches * pods/exec; \
+             nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions",
+        ]
+    );
+    let allowed = Rules { deny_permissions: Vec::new(), ..Rules::default() };
+    assert!(denied("logs", &declared, &allowed).is_empty());
+}
+
+#[test]
+fn e5_a_privileged_account_is_refused() {
+    let cluster = Cluster::with(&[("web", rule(json!([""]), json!(["secrets"]), json!(["*"])))]);
+    let set = set(json!([]), &["other", "web"]);
+    let elapsed = || Duration::ZERO;
+    let mut inquiry = Inquiry::new(&cluster, &elapsed);
+    let texts: Vec<String> =
+        privileged(&set, "admin", &Rules::default(), &mut inquiry).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "SidecarSet \"logs\": spec.serviceAccountName: ServiceAccount \"admin\" may * secrets in namespace \"web\"; name \
+          an account with fewer permissions, or change serviceAccounts.denyPermissions"
+        ]
+    );
+    let asked = cluster.asked.borrow();
+    assert!(asked.iter().all(|question| question.user.ends_with(":admin") && question.groups.len() == 3));
+}
+
+#[rstest]
+#[case::selector(json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}}), true)]
+#[case::container(json!({"spec": {"containers": [{"name": "x"}]}}), true)]
+#[case::ours(json!({"metadata": {"annotations": {"pillion.dev/service-account-name": "x"}}}), true)]
+#[case::canary(json!({"metadata": {"annotations": {"apps.kruise.io/sidecarset-base": "x"}}}), true)]
+#[case::strategy(json!({"spec": {"updateStrategy": {"paused": true}}}), false)]
+#[case::history(json!({"spec": {"revisionHistoryLimit": 3}}), false)]
+#[case::other_annotation(json!({"metadata": {"annotations": {"team": "x"}}}), false)]
+#[case::label(json!({"metadata": {"labels": {"team": "x"}}}), false)]
+fn p1_updates_that_concern_it(#[case] changed: Value, #[case] concerned: bool) {
+    let old = SidecarSet::from_decoded(json!({"metadata": {}, "spec": {}}));
+    let mut new = json!({"metadata": {}, "spec": {}});
+    for (part, fields) in changed.as_object().unwrap() {
+        new[part] = fields.clone();
+    }
+    assert_eq!(concerns(&SidecarSet::from_decoded(new), &old), concerned);
+}
+
+#[rstest]
+#[case::label(json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "a"}}}), Some(vec!["a"]))]
+#[case::in_list(
+    json!({"namespaceSelector": {"matchExpressions": [
+        {"key": "team", "operator": "Exists"},
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+    ]}}),
+    Some(vec!["a", "b"])
+)]
+#[case::not_in(
+    json!({"namespaceSelector": {"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["a"]}
+    ]}}),
+    None
+)]
+#[case::other_label(json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}), None)]
+#[case::none(json!({}), None)]
+fn g_closed_lists(#[case] spec: Value, #[case] list: Option<Vec<&str>>) {
+    let set = SidecarSet::from_decoded(json!({ "spec": spec }));
+    assert_eq!(closed_list(&set), list);
+}

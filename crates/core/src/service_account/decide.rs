@@ -1,0 +1,330 @@
+//! Which identity the sidecars of a Pod get (`serviceaccounts.md` A4, B0, G Order at Pod admission).
+
+use serde_json::Value;
+
+use super::declared::{Declared, Mode, OnConflict};
+use super::merged;
+use super::names;
+use super::rules::{OnAppAccount, Otherwise, Rules};
+use crate::field::FieldPath;
+use crate::json;
+use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::outcome::{Code, Reason};
+
+/// A SidecarSet that is injected into the Pod and names an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// The SidecarSet.
+    pub sidecar_set: String,
+    /// The account.
+    pub account: String,
+    /// What the set says about it.
+    pub declared: Declared,
+}
+
+/// The account that a Pod comes with, as the policy sees it: the API server has filled in `default`.
+#[derive(Clone, Copy, Debug)]
+pub struct App<'a> {
+    /// `spec.serviceAccountName`.
+    pub account: &'a str,
+    /// `spec.automountServiceAccountToken`.
+    pub automount: Option<bool>,
+    /// A container outside the owners that mounts a further token (B0).
+    pub further_token: Option<&'a str>,
+}
+
+impl App<'_> {
+    /// "Unset" and "explicitly default" cannot be told apart (A1-2).
+    fn has_own_account(&self) -> bool {
+        !matches!(self.account, "" | "default")
+    }
+}
+
+/// How the owners of an account get its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// The kubelet's, of the account that the Pod runs under.
+    OfPod,
+    /// The controller's, from a Secret (B1).
+    OfSecret,
+}
+
+/// A SidecarSet gets an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The SidecarSet.
+    pub sidecar_set: String,
+    /// The account whose token its containers mount.
+    pub account: String,
+    /// Where the token comes from.
+    pub token: Token,
+}
+
+/// What happens to the Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The account that the Pod runs under from now on, where it changes.
+    pub account: Option<String>,
+    /// Whether everybody but the owners loses the automounted token (mode `SidecarsOnly`).
+    pub hides_token: bool,
+    /// Who mounts a token of their own.
+    pub grants: Vec<Grant>,
+    /// SidecarSets that stay without an identity, and why.
+    pub skipped: Vec<(String, String)>,
+}
+
+/// Decides for the sets that ask. Nothing is looked up where nothing is asked.
+///
+/// # Errors
+/// Every reason to refuse the Pod: protected namespace, account not allowed, mode not allowed, the app's own account
+/// (`Deny`), accounts that are missing (`Deny`) or could not be read (503), conflicts (`Deny`), merged accounts that
+/// are not ready (503) or stand for other sets (403).
+pub fn decide(
+    asking: &[Asking],
+    app: App<'_>,
+    namespace: &str,
+    rules: &Rules,
+    lookup: &dyn Lookup,
+) -> Result<Decision, Vec<Reason>> {
+    let mut reasons: Vec<Reason> = asking.iter().filter_map(|set| not_allowed(set, namespace, rules)).collect();
+    let mut decision = Decision::default();
+    let (mut isolated, mut shared): (Vec<&Asking>, Vec<&Asking>) =
+        asking.iter().partition(|set| set.declared.mode == Mode::Isolate);
+    let runs_as = Target::of(&shared);
+    if names::is_merged(app.account) && runs_as.name() != Some(app.account) {
+        reasons.push(foreign_merged(app.account));
+    }
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+
+    let unchanged = runs_as.name() == Some(app.account);
+    if !shared.is_empty()
+        && !unchanged
+        && let Some(why) = own_account(app)
+    {
+        match rules.on_app_account {
+            OnAppAccount::Keep => skip(&mut shared, &mut decision, &why),
+            OnAppAccount::Isolate => isolated.append(&mut shared),
+            OnAppAccount::Deny => {
+                let remedy = "run the Pod under \"default\", or give the SidecarSet the mode Isolate";
+                return Err(shared.iter().map(|set| reason(set, Code::Forbidden, why.clone(), remedy)).collect());
+            }
+        }
+    }
+
+    let mut automounts = true;
+    for set in isolated.iter().chain(&shared) {
+        match exists(&set.account, namespace, lookup) {
+            Existence::There { automount } => automounts &= automount || app.account != set.account,
+            Existence::Missing(problem) if rules.on_missing == Otherwise::Skip => {
+                decision.skipped.push((set.sidecar_set.clone(), problem));
+            }
+            Existence::Missing(problem) => reasons.push(reason(
+                set,
+                Code::Forbidden,
+                problem,
+                "create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip",
+            )),
+            Existence::Unknown(problem, remedy) => reasons.push(reason(set, Code::Unavailable, problem, &remedy)),
+        }
+    }
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+    let skipped = |set: &&Asking| !decision.skipped.iter().any(|(name, _)| *name == set.sidecar_set);
+    isolated.retain(skipped);
+    shared.retain(skipped);
+
+    let runs_as = match Target::of(&shared) {
+        Target::Conflict => {
+            let why = conflict(&shared);
+            match rules.on_conflict {
+                Otherwise::Skip => skip(&mut shared, &mut decision, &why),
+                Otherwise::Deny => {
+                    let remedy = "give them one account, the behaviour Merge or the mode Isolate";
+                    return Err(shared.iter().map(|set| reason(set, Code::Forbidden, why.clone(), remedy)).collect());
+                }
+            }
+            None
+        }
+        Target::Merged(name) => {
+            merged::ready(&name, &shared, namespace, lookup).map_err(|reason| vec![reason])?;
+            Some(name)
+        }
+        Target::Account(name) => Some(name),
+        Target::Nobody => None,
+    };
+    settle(&mut decision, &isolated, &shared, runs_as, app, automounts);
+    Ok(decision)
+}
+
+/// Fills in the decision, once it is clear who gets what.
+fn settle(
+    decision: &mut Decision,
+    isolated: &[&Asking],
+    shared: &[&Asking],
+    runs_as: Option<String>,
+    app: App<'_>,
+    automounts: bool,
+) {
+    let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
+    decision.hides_token = swaps && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly);
+    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app.
+    let explicit = swaps || app.automount == Some(false) || (app.automount.is_none() && !automounts);
+    if let Some(name) = runs_as.as_ref().filter(|_| explicit) {
+        for set in shared {
+            decision.grants.push(Grant {
+                sidecar_set: set.sidecar_set.clone(),
+                account: name.clone(),
+                token: Token::OfPod,
+            });
+        }
+    }
+    for set in isolated {
+        // The same account under the Pod's own identity: the kubelet's token is the better one.
+        let token = if runs_as.as_ref() == Some(&set.account) { Token::OfPod } else { Token::OfSecret };
+        decision.grants.push(Grant { sidecar_set: set.sidecar_set.clone(), account: set.account.clone(), token });
+    }
+    decision.account = runs_as.filter(|_| swaps);
+}
+
+/// The account that some sets want a Pod to run under.
+enum Target {
+    /// No set wants anything.
+    Nobody,
+    /// All want the same (A4: k sets with the same name do not conflict).
+    Account(String),
+    /// All want to merge.
+    Merged(String),
+    /// Not all of them want to merge (M1).
+    Conflict,
+}
+
+impl Target {
+    fn of(shared: &[&Asking]) -> Self {
+        let Some(first) = shared.first() else {
+            return Self::Nobody;
+        };
+        if shared.iter().all(|set| set.account == first.account) {
+            return Self::Account(first.account.clone());
+        }
+        if shared.iter().any(|set| set.declared.on_conflict == OnConflict::Refuse) {
+            return Self::Conflict;
+        }
+        let sets: Vec<&str> = shared.iter().map(|set| set.sidecar_set.as_str()).collect();
+        Self::Merged(names::merged(&sets))
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Account(name) | Self::Merged(name) => Some(name),
+            Self::Nobody | Self::Conflict => None,
+        }
+    }
+}
+
+fn field() -> FieldPath {
+    FieldPath::new("spec.serviceAccountName")
+}
+
+fn reason(set: &Asking, code: Code, problem: String, remedy: &str) -> Reason {
+    Reason { sidecar_set: Some(set.sidecar_set.clone()), field: field(), problem, remedy: remedy.to_owned(), code }
+}
+
+/// E1, V5, E3.
+fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
+    let refused = |problem, remedy| Some(reason(set, Code::Forbidden, problem, remedy));
+    if rules.protects(namespace) {
+        let problem = format!("no sidecar gets a ServiceAccount in the protected namespace \"{namespace}\"");
+        return refused(
+            problem,
+            "exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces",
+        );
+    }
+    if !rules.allows(namespace, &set.account) {
+        let problem = format!("ServiceAccount \"{}\" is not allowed in namespace \"{namespace}\"", set.account);
+        return refused(problem, "add it to serviceAccounts.allowed");
+    }
+    if set.declared.mode == Mode::Pod && !rules.allow_pod_mode {
+        let problem = format!("mode Pod would give the app the permissions of \"{}\"", set.account);
+        return refused(problem, "use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode");
+    }
+    None
+}
+
+/// E6: a merged account belongs to the Pods of exactly its sets.
+fn foreign_merged(account: &str) -> Reason {
+    Reason {
+        sidecar_set: None,
+        field: field(),
+        problem: format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's"),
+        remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
+        code: Code::Forbidden,
+    }
+}
+
+/// M2, B0: why the account of the Pod is not to be changed.
+fn own_account(app: App<'_>) -> Option<String> {
+    if app.has_own_account() {
+        return Some(format!("the Pod has the ServiceAccount \"{}\" of its own", app.account));
+    }
+    let container = app.further_token?;
+    Some(format!(
+        "container \"{container}\" mounts a token of the Pod's ServiceAccount, which would become another account's; \
+         mode Isolate leaves it alone"
+    ))
+}
+
+/// M4: everybody who takes part, with account and behaviour.
+fn conflict(shared: &[&Asking]) -> String {
+    let mut parts: Vec<String> = shared
+        .iter()
+        .map(|set| format!("\"{}\" wants \"{}\" ({:?})", set.sidecar_set, set.account, set.declared.on_conflict))
+        .collect();
+    parts.sort_unstable();
+    format!("SidecarSets want different ServiceAccounts for one Pod: {}", parts.join(", "))
+}
+
+fn skip(shared: &mut Vec<&Asking>, decision: &mut Decision, why: &str) {
+    for set in shared.drain(..) {
+        decision.skipped.push((set.sidecar_set.clone(), why.to_owned()));
+    }
+}
+
+enum Existence {
+    There { automount: bool },
+    Missing(String),
+    Unknown(String, String),
+}
+
+/// V3, A1-11: an account that is being deleted counts as missing; "could not ask" does not.
+fn exists(account: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
+    let object = ObjectRef {
+        api_version: "v1",
+        kind: "ServiceAccount",
+        namespace: Some(namespace.to_owned()),
+        name: account.to_owned(),
+    };
+    let called = |what| format!("ServiceAccount \"{account}\" {what} namespace \"{namespace}\"");
+    match lookup.get(&object) {
+        Answer::Found(object) if is_terminating(&object) => Existence::Missing(called("is being deleted in")),
+        Answer::Found(object) => {
+            let automount = json::at(&object, &["automountServiceAccountToken"]);
+            Existence::There { automount: automount.and_then(Value::as_bool).unwrap_or(true) }
+        }
+        Answer::NotFound => Existence::Missing(called("does not exist in")),
+        Answer::Failed(failure) => Existence::Unknown(
+            format!("{}: {failure}", called("could not be read in")),
+            failure.remedy("v1", "ServiceAccount"),
+        ),
+    }
+}
+
+/// Whether an object is being deleted.
+pub(super) fn is_terminating(object: &Value) -> bool {
+    json::at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! Which ServiceAccount a SidecarSet asks for (`serviceaccounts.md` A2, A3, G Fields).
+
+use serde_json::Value;
+
+use super::names;
+use crate::field::{Cause, FieldError, FieldPath};
+use crate::format;
+use crate::json;
+use crate::sidecar_set::SidecarSet;
+
+/// How the sidecars get their identity (G, Fields).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// The Pod runs under the account, and only the sidecars get its token (B, option 1).
+    #[default]
+    SidecarsOnly,
+    /// The Pod keeps its account; the sidecars get a token of their own (B, option 2).
+    Isolate,
+    /// The Pod runs under the account, the app with it (B, option 0).
+    Pod,
+}
+
+/// What happens where several SidecarSets name different accounts for one Pod (F2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OnConflict {
+    /// The Pod is refused.
+    #[default]
+    Refuse,
+    /// The Pod gets an account with the permissions of all of them.
+    Merge,
+}
+
+/// The values of an enumeration as they are stored.
+trait Named: Sized + Copy + 'static {
+    const ALL: &'static [(&'static str, Self)];
+
+    /// V8: compared without case.
+    fn of(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
+    }
+}
+
+impl Named for Mode {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("SidecarsOnly", Self::SidecarsOnly), ("Isolate", Self::Isolate), ("Pod", Self::Pod)];
+}
+
+impl Named for OnConflict {
+    const ALL: &'static [(&'static str, Self)] = &[("Refuse", Self::Refuse), ("Merge", Self::Merge)];
+}
+
+/// What a SidecarSet says about its identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// The account, in the namespace of each Pod (F1); a set without one does not use the feature.
+    pub service_account: Option<String>,
+    /// F2.
+    pub on_conflict: OnConflict,
+    /// PolicyRules (F3).
+    pub permissions: Vec<Value>,
+    /// G, Fields.
+    pub mode: Mode,
+}
+
+/// A field of the spec, and the annotation that stands for it where the CRD in the cluster prunes the field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The field below `spec`.
+    pub name: &'static str,
+    /// The annotation.
+    pub annotation: &'static str,
+}
+
+/// F1.
+pub const ACCOUNT: Field = Field { name: "serviceAccountName", annotation: "pillion.dev/service-account-name" };
+/// F2.
+pub const CONFLICT: Field =
+    Field { name: "behaviorWhenServiceAccountInjection", annotation: "pillion.dev/service-account-conflict" };
+/// F3.
+pub const PERMISSIONS: Field =
+    Field { name: "serviceAccountPermissions", annotation: "pillion.dev/service-account-permissions" };
+/// The mode.
+pub const MODE: Field = Field { name: "serviceAccountMode", annotation: "pillion.dev/service-account-mode" };
+/// Everything that V1 covers.
+pub const FIELDS: [Field; 4] = [ACCOUNT, CONFLICT, PERMISSIONS, MODE];
+
+impl Declared {
+    /// Reads the fields of a SidecarSet and the annotations that stand for them.
+    ///
+    /// # Errors
+    /// Every field of another type, unknown value (V8), and every annotation that says something else than its field.
+    pub fn of(set: &SidecarSet) -> Result<Self, Vec<FieldError>> {
+        let mut errors = Vec::new();
+        let account = text(set, ACCOUNT, &mut errors);
+        let declared = Self {
+            on_conflict: choice(set, CONFLICT, &mut errors),
+            mode: choice(set, MODE, &mut errors),
+            permissions: permissions(set, &mut errors),
+            service_account: account.filter(|name| !name.is_empty()).map(str::to_owned),
+        };
+        if errors.is_empty() { Ok(declared) } else { Err(errors) }
+    }
+
+    /// Checks what can be told without asking anybody: V2, V6, V7, E16. Answers errors and warnings.
+    pub fn check(&self) -> (Vec<FieldError>, Vec<String>) {
+        let mut errors = Vec::new();
+        let mut warnings = Vec::new();
+        if let Some(name) = &self.service_account {
+            errors.extend(name_error(name).map(|detail| FieldError::invalid(&path(ACCOUNT), name, detail)));
+            if self.on_conflict == OnConflict::Merge && self.permissions.is_empty() {
+                warnings.push(format!(
+                    "spec.{} is Merge, but spec.{} is empty: nothing of \"{name}\" reaches a merged ServiceAccount",
+                    CONFLICT.name, PERMISSIONS.name
+                ));
+            }
+        } else if !self.permissions.is_empty() {
+            errors.push(FieldError::forbidden(
+                &path(PERMISSIONS),
+                "permissions belong to a ServiceAccount; set spec.serviceAccountName",
+            ));
+        }
+        if self.on_conflict == OnConflict::Refuse && !self.permissions.is_empty() {
+            warnings.push(format!("spec.{} is only used where spec.{} is Merge", PERMISSIONS.name, CONFLICT.name));
+        }
+        for (index, rule) in self.permissions.iter().enumerate() {
+            check_rule(rule, &path(PERMISSIONS).index(index), &mut errors, &mut warnings);
+        }
+        (errors, warnings)
+    }
+}
+
+/// V2, E6, E16: what is wrong with the name of an account.
+pub fn name_error(name: &str) -> Option<String> {
+    if name == "default" {
+        return Some("every Pod has \"default\"; name an account of the sidecar's own".to_owned());
+    }
+    if names::is_merged(name) {
+        return Some(format!("names that start with \"{}\" belong to merged ServiceAccounts", names::MERGED_PREFIX));
+    }
+    if name.contains('/') {
+        return Some("an account is one of the Pod's own namespace; give its name without a namespace".to_owned());
+    }
+    format::dns_subdomain(name).map(Into::into)
+}
+
+/// V6: what the API server would refuse in a Role, and what RBAC never grants.
+fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
+    for (field, detail) in [
+        ("verbs", "give at least one verb"),
+        ("apiGroups", "give at least one group; \"\" is the core group"),
+        ("resources", "give at least one resource"),
+    ] {
+        if json::items(rule, &[field]).is_empty() {
+            errors.push(FieldError::required(&path.child(field), detail));
+        }
+    }
+    if !json::items(rule, &["nonResourceURLs"]).is_empty() {
+        errors.push(FieldError::forbidden(
+            &path.child("nonResourceURLs"),
+            "a Role belongs to a namespace and cannot grant URLs; remove it",
+        ));
+    }
+    let names = json::items(rule, &["resourceNames"]);
+    for (index, name) in names.iter().enumerate() {
+        if name.as_str() == Some("") {
+            let path = path.child("resourceNames").index(index);
+            errors.push(FieldError::invalid(&path, "", "\"\" is no name; leave resourceNames out for every object"));
+        }
+    }
+    if !names.is_empty() {
+        for verb in json::items(rule, &["verbs"]).iter().filter_map(Value::as_str) {
+            if matches!(verb, "create" | "deletecollection") {
+                warnings.push(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
+            }
+        }
+    }
+}
+
+fn path(field: Field) -> FieldPath {
+    FieldPath::new("spec").child(field.name)
+}
+
+fn annotation_path(field: Field) -> FieldPath {
+    FieldPath::new("metadata.annotations").key(field.annotation)
+}
+
+/// The text of a field, or of its annotation.
+fn text<'a>(set: &'a SidecarSet, field: Field, errors: &mut Vec<FieldError>) -> Option<&'a str> {
+    let in_spec = set.spec(&[field.name]).filter(|value| !value.is_null());
+    let annotation = Some(set.annotation(field.annotation)).filter(|text| !text.is_empty());
+    let Some(value) = in_spec else {
+        return annotation;
+    };
+    let Some(text) = value.as_str() else {
+        errors.push(wrong_type(field, value, "a string"));
+        return None;
+    };
+    if annotation.is_some_and(|other| !other.eq_ignore_ascii_case(text)) {
+        errors.push(disagreement(field));
+    }
+    Some(text)
+}
+
+fn choice<T: Named + Default>(set: &SidecarSet, field: Field, errors: &mut Vec<FieldError>) -> T {
+    let Some(text) = text(set, field, errors).filter(|text| !text.is_empty()) else {
+        return T::default();
+    };
+    T::of(text).unwrap_or_else(|| {
+        let names: Vec<&str> = T::ALL.iter().map(|(name, _)| *name).collect();
+        let path = if set.spec(&[field.name]).is_some() { path(field) } else { annotation_path(field) };
+        errors.push(FieldError::not_supported(&path, text, &names));
+        T::default()
+    })
+}
+
+fn permissions(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
+    let in_spec = set.spec(&[PERMISSIONS.name]).filter(|value| !value.is_null());
+    let annotation = set.annotation(PERMISSIONS.annotation);
+    let in_annotation = if annotation.is_empty() {
+        None
+    } else {
+        let Ok(rules) = json::parse(annotation.as_bytes()) else {
+            let detail = "must be a JSON list of PolicyRules";
+            errors.push(FieldError::new(&annotation_path(PERMISSIONS), Cause::Invalid, detail));
+            return Vec::new();
+        };
+        Some(rules)
+    };
+    let (rules, at) = match (in_spec, &in_annotation) {
+        (Some(rules), Some(other)) if rules != other => {
+            errors.push(disagreement(PERMISSIONS));
+            return Vec::new();
+        }
+        (Some(rules), _) => (rules, path(PERMISSIONS)),
+        (None, Some(rules)) => (rules, annotation_path(PERMISSIONS)),
+        (None, None) => return Vec::new(),
+    };
+    let Some(list) = rules.as_array() else {
+        errors.push(FieldError::new(&at, Cause::Type, wanted(rules, "a list of PolicyRules")));
+        return Vec::new();
+    };
+    for (index, rule) in list.iter().enumerate() {
+        check_shape(rule, &at.index(index), errors);
+    }
+    list.clone()
+}
+
+/// A PolicyRule holds lists of strings.
+pub(crate) fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(rule) = rule.as_object() else {
+        errors.push(FieldError::new(path, Cause::Type, wanted(rule, "a PolicyRule")));
+        return;
+    };
+    for (field, value) in rule {
+        let path = path.child(field);
+        if !matches!(field.as_str(), "apiGroups" | "nonResourceURLs" | "resourceNames" | "resources" | "verbs") {
+            errors.push(FieldError::new(&path, Cause::Unknown, "a PolicyRule has no such field"));
+        } else if !value.is_null() && !value.as_array().is_some_and(|list| list.iter().all(Value::is_string)) {
+            errors.push(FieldError::new(&path, Cause::Type, wanted(value, "a list of strings")));
+        }
+    }
+}
+
+fn wrong_type(field: Field, value: &Value, want: &str) -> FieldError {
+    FieldError::new(&path(field), Cause::Type, wanted(value, want))
+}
+
+fn wanted(value: &Value, want: &str) -> String {
+    format!("must be {want}, not {}", json::type_name(value))
+}
+
+fn disagreement(field: Field) -> FieldError {
+    let detail = format!("says something else than spec.{}; keep one of the two", field.name);
+    FieldError::new(&annotation_path(field), Cause::Invalid, detail)
+}
+
+#[cfg(test)]
+mod tests;

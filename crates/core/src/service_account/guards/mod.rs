@@ -1,0 +1,78 @@
+//! What other requests may not do (`serviceaccounts.md` C4, E).
+//!
+//! Each guard is a function of a request's objects that answers reasons to refuse and warnings. None of them stands in
+//! the way of the namespace controller, the garbage collector or Pillion's controller.
+
+pub mod ephemeral;
+pub mod managed;
+pub mod secret;
+pub mod template;
+
+use serde_json::Value;
+
+use super::author::Author;
+use super::rules::Rules;
+use crate::field::FieldPath;
+use crate::json;
+use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::outcome::{Code, Reason};
+
+/// What a guard says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Why the request is refused.
+    pub reasons: Vec<Reason>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Controllers of the control plane that delete what has to go, and write what belongs to them.
+const SYSTEM: [&str; 3] = [
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    // Without `--use-service-account-credentials`, all of them are this one.
+    "system:kube-controller-manager",
+];
+
+/// Whether nobody stands in this author's way.
+fn is_exempt(author: &Author, rules: &Rules) -> bool {
+    author.user == rules.controller_user || SYSTEM.contains(&author.user.as_str())
+}
+
+/// Whether a namespace is on its way out; one that cannot be read is not known to be.
+fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
+    match lookup.get(&object) {
+        // What is in a namespace that is gone may go.
+        Answer::NotFound => Ok(true),
+        Answer::Failed(failure) => Err(failure),
+        Answer::Found(found) => {
+            Ok(json::text(&found, &["status", "phase"]) == "Terminating" || super::decide::is_terminating(&found))
+        }
+    }
+}
+
+fn forbidden(field: &str, problem: String, remedy: &str) -> Reason {
+    Reason {
+        sidecar_set: None,
+        field: FieldPath::new(field),
+        problem,
+        remedy: remedy.to_owned(),
+        code: Code::Forbidden,
+    }
+}
+
+fn unreadable(field: &str, what: &str, failure: Failure, api_version: &str, kind: &str) -> Reason {
+    Reason {
+        sidecar_set: None,
+        field: FieldPath::new(field),
+        problem: format!("{what} could not be read: {failure}"),
+        remedy: failure.remedy(api_version, kind),
+        code: Code::Unavailable,
+    }
+}
+
+/// `metadata.name` of an object.
+fn name(object: &Value) -> &str {
+    json::text(object, &["metadata", "name"])
+}

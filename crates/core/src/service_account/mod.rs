@@ -1,0 +1,16 @@
+//! ServiceAccounts of sidecars (`serviceaccounts.md`).
+//!
+//! What a SidecarSet says ([`declared`]) and whether its author may ([`author`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
+//! and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
+//! them ([`merged`]); [`tokens`] carries the decision out.
+//! What others may not do meanwhile is in [`guards`].
+
+pub mod author;
+pub mod decide;
+pub mod declared;
+pub mod guards;
+pub mod merged;
+pub mod names;
+pub mod permissions;
+pub mod rules;
+pub mod tokens;

@@ -1,0 +1,141 @@
+//! Names of objects and volumes that the policy expects and the controller makes (`serviceaccounts.md` G, Names).
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
+pub const MERGED_PREFIX: &str = "sidecarset-merged-";
+/// What the names of Secrets with the tokens of isolated sidecars start with (B1).
+pub const TOKEN_SECRET_PREFIX: &str = "sidecarset-token-";
+/// What the names of volumes with the tokens of sidecars start with (B1).
+pub const TOKEN_VOLUME_PREFIX: &str = "sidecarset-sa-";
+/// What the names of the volumes that the API server adds start with. A volume of this name is adopted by it (A1-k),
+/// so ours are never called so.
+pub const AUTOMOUNT_VOLUME_PREFIX: &str = "kube-api-access-";
+/// Where Kubernetes mounts ServiceAccounts, and clients look for them.
+pub const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// On merged objects: the SidecarSets, ascending, joined by commas (G2).
+pub const SIDECAR_SETS: &str = "pillion.dev/sidecarsets";
+/// On merged objects that will be collected: since when (G11).
+pub const GC_PENDING: &str = "pillion.dev/gc-pending";
+/// What the finalizers on merged objects start with; the SidecarSet's name follows (G7).
+pub const FINALIZER_PREFIX: &str = "sa.pillion.dev/";
+
+/// The first 16 hexadecimal digits of the SHA-256 of a text.
+fn short_hash(text: &str) -> String {
+    let mut hex = String::with_capacity(16);
+    for byte in Sha256::digest(text).iter().take(8) {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+/// The common name of the ServiceAccount, Role and RoleBinding that stand for these SidecarSets together (G1).
+///
+/// From their names alone, in any order: it stays the same when their rules are edited.
+pub fn merged(sidecar_sets: &[&str]) -> String {
+    let mut name = MERGED_PREFIX.to_owned();
+    name.push_str(&short_hash(&joined(sidecar_sets, "\n")));
+    name
+}
+
+/// The value of [`SIDECAR_SETS`] for these SidecarSets (G2).
+pub fn merged_annotation(sidecar_sets: &[&str]) -> String {
+    joined(sidecar_sets, ",")
+}
+
+/// Whether `name` is one that only merged objects may have.
+pub fn is_merged(name: &str) -> bool {
+    name.starts_with(MERGED_PREFIX)
+}
+
+fn joined(names: &[&str], separator: &str) -> String {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    names.join(separator)
+}
+
+/// The Secret that holds the token of an isolated sidecar's ServiceAccount, in the namespace of the Pod (B1).
+pub fn token_secret(service_account: &str) -> String {
+    let mut name = TOKEN_SECRET_PREFIX.to_owned();
+    name.push_str(&short_hash(service_account));
+    name
+}
+
+/// The volume through which the owners of a ServiceAccount get its token (B1); one for each account and Pod.
+pub fn token_volume(service_account: &str) -> String {
+    let mut name = TOKEN_VOLUME_PREFIX.to_owned();
+    name.push_str(&short_hash(service_account));
+    name
+}
+
+/// The finalizer that a SidecarSet keeps on the merged objects that it needs (G7).
+pub fn finalizer(sidecar_set: &str) -> String {
+    let mut name = FINALIZER_PREFIX.to_owned();
+    name.push_str(sidecar_set);
+    name
+}
+
+/// Whether a mount path is [`MOUNT_PATH`], however it is written.
+///
+/// The API server looks for the path as it stands and adds a second mount to a container that has it with a slash at
+/// the end (A1-j); the container runtime sees one place.
+pub fn is_mount_path(path: &str) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty() && *segment != ".");
+    let mut wanted = MOUNT_PATH.split('/').filter(|segment| !segment.is_empty());
+    path.starts_with('/') && segments.by_ref().eq(wanted.by_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    /// `printf 'a\nb' | sha256sum`, `printf 'log-agent' | sha256sum`, from another implementation.
+    #[test]
+    fn g1_names_are_the_first_16_digits_of_sha_256() {
+        assert_eq!(merged(&["a", "b"]), "sidecarset-merged-7e18f737311b2dc3");
+        assert_eq!(token_secret("log-agent"), "sidecarset-token-b077d031c6eaa197");
+        assert_eq!(token_volume("log-agent"), "sidecarset-sa-b077d031c6eaa197");
+    }
+
+    #[test]
+    fn g1_order_and_repetition_do_not_matter() {
+        assert_eq!(merged(&["b", "a", "b"]), merged(&["a", "b"]));
+        assert_eq!(merged_annotation(&["b", "a"]), "a,b");
+        assert_ne!(merged(&["a", "b"]), merged(&["ab"]));
+    }
+
+    #[test]
+    fn g7_a_finalizer_names_its_sidecar_set() {
+        assert_eq!(finalizer("log-agent"), "sa.pillion.dev/log-agent");
+    }
+
+    #[rstest]
+    #[case::plain("/var/run/secrets/kubernetes.io/serviceaccount", true)]
+    #[case::slash("/var/run/secrets/kubernetes.io/serviceaccount/", true)]
+    #[case::slashes("//var/run//secrets/kubernetes.io/serviceaccount//", true)]
+    #[case::dot("/var/run/./secrets/kubernetes.io/serviceaccount/.", true)]
+    #[case::below("/var/run/secrets/kubernetes.io/serviceaccount/token", false)]
+    #[case::above("/var/run/secrets/kubernetes.io", false)]
+    #[case::relative("var/run/secrets/kubernetes.io/serviceaccount", false)]
+    #[case::empty("", false)]
+    fn a1_j_the_mount_path_is_recognised_however_it_is_written(#[case] path: &str, #[case] is: bool) {
+        assert_eq!(is_mount_path(path), is);
+    }
+
+    proptest! {
+        /// Names of objects and volumes are DNS labels.
+        #[test]
+        fn b1_names_fit_into_63_characters(account in ".*") {
+            for name in [token_secret(&account), token_volume(&account), merged(&[&account])] {
+                prop_assert!(name.len() <= 63 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
+            }
+        }
+    }
+}

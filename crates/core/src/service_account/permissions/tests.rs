@@ -1,0 +1,197 @@
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn atom(group: &str, resource: &str, name: &str, verb: &str) -> Atom {
+    Atom {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+        verb: verb.to_owned(),
+    }
+}
+
+#[rstest]
+#[case::same(("", "pods", "", "get"), ("", "pods", "", "get"), true)]
+#[case::verb(("", "pods", "", "*"), ("", "pods", "", "get"), true)]
+#[case::group(("*", "pods", "", "get"), ("apps", "pods", "", "get"), true)]
+#[case::resource(("", "*", "", "get"), ("", "pods", "", "get"), true)]
+#[case::everything_has_subresources(("", "*", "", "get"), ("", "pods/log", "", "get"), true)]
+#[case::one_subresource(("", "*/log", "", "get"), ("", "pods/log", "", "get"), true)]
+#[case::other_subresource(("", "*/log", "", "get"), ("", "pods/exec", "", "get"), false)]
+#[case::subresource_is_not_its_resource(("", "*/log", "", "get"), ("", "pods", "", "get"), false)]
+#[case::resource_has_not_its_subresources(("", "pods", "", "get"), ("", "pods/log", "", "get"), false)]
+#[case::no_such_wildcard(("", "pods/*", "", "get"), ("", "pods/log", "", "get"), false)]
+#[case::every_name(("", "pods", "", "get"), ("", "pods", "a", "get"), true)]
+#[case::one_name(("", "pods", "a", "get"), ("", "pods", "", "get"), false)]
+#[case::other_name(("", "pods", "a", "get"), ("", "pods", "b", "get"), false)]
+#[case::narrower(("", "pods", "", "get"), ("", "pods", "", "*"), false)]
+#[case::core_is_not_every_group(("", "pods", "", "get"), ("apps", "pods", "", "get"), false)]
+fn g3_wider_permissions_cover_narrower_ones(
+    #[case] wide: (&str, &str, &str, &str),
+    #[case] narrow: (&str, &str, &str, &str),
+    #[case] covers: bool,
+) {
+    let of = |(group, resource, name, verb)| atom(group, resource, name, verb);
+    assert_eq!(of(wide).covers(&of(narrow)), covers);
+}
+
+#[rstest]
+#[case::one_rule(
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "get", "get"]}]),
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}])
+)]
+#[case::never_a_cross_product(
+    json!([
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]}
+    ]),
+    json!([
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    ])
+)]
+#[case::same_verbs_share_a_rule(
+    json!([
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": ["", "apps"], "resources": ["configmaps"], "verbs": ["get"]}
+    ]),
+    json!([
+        {"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["configmaps"], "verbs": ["get"]}
+    ])
+)]
+#[case::verbs_of_one_resource_come_together(
+    json!([
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    ]),
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}])
+)]
+#[case::names_with_the_same_verbs(
+    json!([
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["b"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["c"], "verbs": ["get", "list"]}
+    ]),
+    json!([
+        {"apiGroups": [""], "resourceNames": ["a", "b"], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resourceNames": ["c"], "resources": ["pods"], "verbs": ["get", "list"]}
+    ])
+)]
+#[case::every_name_covers_one_but_not_its_other_verbs(
+    json!([
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"], "verbs": ["get", "delete"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    ]),
+    json!([
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resourceNames": ["a"], "resources": ["pods"], "verbs": ["delete"]}
+    ])
+)]
+#[case::wildcards_swallow(
+    json!([
+        {"apiGroups": ["apps"], "resources": ["deployments", "*/scale"], "verbs": ["get", "*"]},
+        {"apiGroups": ["*"], "resources": ["deployments", "deployments/scale"], "verbs": ["list"]}
+    ]),
+    json!([
+        {"apiGroups": ["*"], "resources": ["deployments", "deployments/scale"], "verbs": ["list"]},
+        {"apiGroups": ["apps"], "resources": ["*/scale", "deployments"], "verbs": ["*"]}
+    ])
+)]
+#[case::nothing(json!([{"apiGroups": [], "resources": ["pods"], "verbs": ["get"]}, {}, 3]), json!([]))]
+fn g3_rules_are_normalised(#[case] rules: Value, #[case] normal: Value) {
+    assert_eq!(Value::Array(normalised(rules.as_array().unwrap())), normal);
+}
+
+#[rstest]
+#[case::secrets(("", "secrets", "", "get"), true)]
+#[case::one_secret(("", "secrets", "mine", "get"), true)]
+#[case::every_resource(("", "*", "", "get"), true)]
+#[case::every_group(("*", "*", "", "list"), true)]
+#[case::every_verb_covers_escalate(("apps", "deployments", "", "*"), true)]
+#[case::escalate(("apps", "deployments", "", "escalate"), true)]
+#[case::impersonate(("", "users", "", "impersonate"), true)]
+#[case::subresource(("", "pods/exec", "", "create"), true)]
+#[case::subresource_of_everything(("", "*/exec", "", "create"), true)]
+#[case::tokens(("", "serviceaccounts/token", "", "create"), true)]
+#[case::tokens_of_everything(("*", "*/token", "", "create"), true)]
+#[case::writes_to_rbac(("rbac.authorization.k8s.io", "roles", "", "patch"), true)]
+#[case::reads_of_rbac(("rbac.authorization.k8s.io", "roles", "", "get"), false)]
+#[case::admission(("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "update"), true)]
+#[case::nodes_proxy(("", "nodes/proxy", "", "get"), true)]
+#[case::pods(("", "pods", "", "delete"), false)]
+#[case::logs(("", "pods/log", "", "get"), false)]
+#[case::all_logs(("", "*/log", "", "get"), false)]
+#[case::secrets_of_another_group(("example.com", "secrets", "", "get"), false)]
+fn p4_what_reaches_the_list_is_denied(#[case] of: (&str, &str, &str, &str), #[case] denied: bool) {
+    let (group, resource, name, verb) = of;
+    let list = denied_by_default();
+    assert_eq!(denial(&atom(group, resource, name, verb), &list).is_some(), denied);
+}
+
+#[test]
+fn p1_subresources_are_asked_for_apart() {
+    assert_eq!(atom("", "pods/log", "", "get").resource_and_subresource(), ("pods", "log"));
+    assert_eq!(atom("", "a/b/c", "", "get").resource_and_subresource(), ("a", "b/c"));
+    assert_eq!(atom("", "pods", "", "get").resource_and_subresource(), ("pods", ""));
+}
+
+#[test]
+fn p3_counting_does_not_make_the_combinations() {
+    let many: Vec<String> = (0..100_000).map(|index| index.to_string()).collect();
+    let rule = json!({"apiGroups": many, "resources": many, "verbs": many, "resourceNames": many});
+    assert_eq!(count(&[rule.clone(), rule]), usize::MAX);
+    assert_eq!(count(&[json!({"apiGroups": ["", "a"], "resources": ["b"], "verbs": ["c", "d", "d"]})]), 6);
+}
+
+/// Small alphabets, so that rules meet.
+fn rules() -> impl Strategy<Value = Vec<Value>> {
+    let some = |texts: &'static [&'static str]| prop::collection::vec(prop::sample::select(texts), 0..3);
+    let rule = (
+        some(&["", "apps", "*"]),
+        some(&["pods", "pods/log", "*/log", "*", "secrets"]),
+        some(&["a", "b"]),
+        some(&["get", "list", "*"]),
+    )
+        .prop_map(|(groups, resources, names, verbs)| {
+            json!({"apiGroups": groups, "resources": resources, "resourceNames": names, "verbs": verbs})
+        });
+    prop::collection::vec(rule, 0..5)
+}
+
+/// Whether `atoms` grant `wanted`.
+fn grants(atoms: &[Atom], wanted: &Atom) -> bool {
+    atoms.iter().any(|atom| atom.covers(wanted))
+}
+
+proptest! {
+    #[test]
+    fn g3_the_union_grants_what_its_parts_grant_and_nothing_else(rules in rules()) {
+        let before = atoms(&rules);
+        let after = atoms(&normalised(&rules));
+        prop_assert_eq!(&after, &reduced(&before));
+        prop_assert!(before.iter().all(|atom| grants(&after, atom)));
+        prop_assert!(after.iter().all(|atom| grants(&before, atom)));
+    }
+
+    #[test]
+    fn g3_normalising_is_idempotent_and_does_not_depend_on_order(rules in rules()) {
+        let normal = normalised(&rules);
+        let reversed: Vec<Value> = rules.iter().rev().cloned().collect();
+        prop_assert_eq!(&normalised(&normal), &normal);
+        prop_assert_eq!(&normalised(&reversed), &normal);
+    }
+
+    #[test]
+    fn p4_a_permission_that_covers_a_denied_one_is_denied(rules in rules()) {
+        let list = denied_by_default();
+        for atom in atoms(&rules) {
+            if list.iter().any(|entry| atom.covers(entry)) {
+                prop_assert!(denial(&atom, &list).is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
+
+use super::permissions::{self, Atom};
+
+/// What happens where an identity cannot be given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Otherwise {
+    /// The Pod is refused.
+    #[default]
+    Deny,
+    /// The sidecars are injected without the identity.
+    Skip,
+}
+
+/// What happens to a Pod that has a ServiceAccount of its own (A5-3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnAppAccount {
+    /// It keeps its account, and the sidecars get none.
+    #[default]
+    Keep,
+    /// It is refused.
+    Deny,
+    /// It keeps its account, and the sidecars get theirs as in mode `Isolate`.
+    Isolate,
+}
+
+/// What a container that is added to a running Pod may do (E7), and tokens of the old kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nothing is said.
+    Allow,
+    /// It is let through with a warning.
+    Warn,
+    /// It is refused.
+    Deny,
+}
+
+/// An entry of `allowed`: globs of namespaces and of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Namespaces of Pods.
+    pub namespaces: Vec<String>,
+    /// Names of ServiceAccounts.
+    pub names: Vec<String>,
+}
+
+/// The setting `serviceAccounts`. [`Default`] is what `{}` decodes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent settings")]
+pub struct Rules {
+    /// When not empty, nothing else may be injected (V5).
+    pub allowed: Vec<Allowed>,
+    /// Where no Pod gets an identity (E1).
+    pub protected_namespaces: Vec<String>,
+    /// The account is not there, or is on its way out (V3, A1-11).
+    pub on_missing: Otherwise,
+    /// Two accounts for one Pod that may not be merged (A4).
+    pub on_conflict: Otherwise,
+    /// The Pod has an account of its own (A5-3, B0).
+    pub on_app_account: OnAppAccount,
+    /// Whether mode `Pod` may be used (E3).
+    pub allow_pod_mode: bool,
+    /// Whether a SidecarSet is refused that names an account which is not there yet (A5-1).
+    pub strict_existence: bool,
+    /// Whether `default` may not be deleted in active namespaces (C4).
+    pub protect_default: bool,
+    /// Whether an account in use may not be deleted (G8).
+    pub protect_in_use: bool,
+    /// Whether the author of a SidecarSet must be allowed to create Pods where it can match.
+    pub require_create_pods: bool,
+    /// What nobody may grant (P4).
+    pub deny_permissions: Vec<Atom>,
+    /// New token Secrets of the old kind (C4).
+    pub legacy_token_secrets: Judgement,
+    /// `namespace/name` globs that this does not concern.
+    pub legacy_token_exempt: Vec<String>,
+    /// Ephemeral containers that reach for a sidecar's token (E7).
+    pub ephemeral_containers: Judgement,
+    /// Who may write merged objects.
+    pub controller_user: String,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let protected = ["kube-system", "kube-public", "kube-node-lease", "pillion-system", "kubewarden"];
+        Self {
+            allowed: Vec::new(),
+            protected_namespaces: protected.map(str::to_owned).into(),
+            on_missing: Otherwise::Deny,
+            on_conflict: Otherwise::Deny,
+            on_app_account: OnAppAccount::Keep,
+            allow_pod_mode: false,
+            strict_existence: false,
+            protect_default: false,
+            protect_in_use: false,
+            require_create_pods: false,
+            deny_permissions: permissions::denied_by_default(),
+            legacy_token_secrets: Judgement::Warn,
+            legacy_token_exempt: Vec::new(),
+            ephemeral_containers: Judgement::Deny,
+            controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
+        }
+    }
+}
+
+impl Rules {
+    /// E1: whether no Pod of this namespace gets an identity.
+    pub fn protects(&self, namespace: &str) -> bool {
+        self.protected_namespaces.iter().any(|protected| protected == namespace)
+    }
+
+    /// V5: whether this account may be injected into Pods of this namespace.
+    pub fn allows(&self, namespace: &str, account: &str) -> bool {
+        let any = |globs: &[String], text| globs.iter().any(|glob| matches(glob, text));
+        self.allowed.is_empty()
+            || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
+    }
+
+    /// Whether the rules for old tokens leave this Secret alone.
+    pub fn exempts(&self, namespace: &str, secret: &str) -> bool {
+        let name = format!("{namespace}/{secret}");
+        self.legacy_token_exempt.iter().any(|glob| matches(glob, &name))
+    }
+}
+
+/// Whether a glob matches a whole text: `*` is any number of characters, `?` is one.
+pub fn matches(glob: &str, text: &str) -> bool {
+    let (mut glob, mut text) = (glob.chars(), text.chars());
+    // The last star, and where the text was when it was met: it takes one more character each time.
+    let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        let at = text.clone();
+        match (glob.next(), text.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                text = at;
+                star = Some((glob.clone(), text.clone()));
+            }
+            (Some('?'), Some(_)) => {}
+            (Some(one), Some(other)) if one == other => {}
+            _ => {
+                let Some((rest, mut resume)) = star.take() else {
+                    return false;
+                };
+                if resume.next().is_none() {
+                    return false;
+                }
+                glob = rest.clone();
+                text = resume.clone();
+                star = Some((rest, resume));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::literal("logs", "logs", true)]
+    #[case::longer("logs", "logs2", false)]
+    #[case::shorter("logs", "log", false)]
+    #[case::everything("*", "", true)]
+    #[case::prefix("team-*", "team-a", true)]
+    #[case::nothing_after_the_prefix("team-*", "team-", true)]
+    #[case::other_prefix("team-*", "steam-a", false)]
+    #[case::suffix("*-agent", "log-agent", true)]
+    #[case::suffix_twice("*-agent", "agent-agent", true)]
+    #[case::middle("a*b*c", "aXbXbXc", true)]
+    #[case::middle_missing("a*b*c", "aXcXb", false)]
+    #[case::one("team-?", "team-a", true)]
+    #[case::not_two("team-?", "team-ab", false)]
+    #[case::not_none("team-?", "team-", false)]
+    #[case::stars("**", "x", true)]
+    #[case::empty("", "", true)]
+    #[case::empty_matches_nothing_else("", "x", false)]
+    #[case::no_brackets("[ab]", "a", false)]
+    fn v5_globs(#[case] glob: &str, #[case] text: &str, #[case] matched: bool) {
+        assert_eq!(matches(glob, text), matched);
+    }
+
+    #[test]
+    fn v5_an_empty_list_allows_and_another_restricts() {
+        let mut rules = Rules::default();
+        assert!(rules.allows("web", "log-agent"));
+        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        rules.allowed = vec![
+            Allowed { namespaces: list(&["team-*"]), names: list(&["log-*"]) },
+            Allowed { namespaces: list(&["web"]), names: list(&["mesh"]) },
+        ];
+        assert!(rules.allows("team-a", "log-agent") && rules.allows("web", "mesh"));
+        assert!(!rules.allows("web", "log-agent") && !rules.allows("team-a", "mesh"));
+    }
+
+    #[test]
+    fn e1_system_namespaces_are_protected() {
+        let rules = Rules::default();
+        assert!(rules.protects("kube-system") && rules.protects("pillion-system") && !rules.protects("default"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_glob_of_stars_and_a_part_of_the_text_matches(before in "[a-c]*", part in "[a-c]*", after in "[a-c]*") {
+            let text = format!("{before}{part}{after}");
+            let glob = format!("*{part}*");
+            prop_assert!(matches(&glob, &text));
+        }
+    }
+}

@@ -1,0 +1,347 @@
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::super::decide::Grant;
+use super::*;
+
+const AUTOMOUNT: &str = "kube-api-access-x7k2p";
+
+fn automount_volume() -> Value {
+    json!({"name": AUTOMOUNT, "projected": {"defaultMode": 420, "sources": [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}}
+    ]}})
+}
+
+fn automount() -> Value {
+    json!({"name": AUTOMOUNT, "readOnly": true, "mountPath": names::MOUNT_PATH})
+}
+
+/// A Pod as the API server sends it: the token is mounted into the app; sidecars have just been added.
+fn pod() -> Value {
+    json!({
+        "metadata": {"name": "web-1"},
+        "spec": {
+            "serviceAccountName": "default", "serviceAccount": "default",
+            "containers": [
+                {"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/data"}, automount()]},
+                {"name": "agent"}
+            ],
+            "initContainers": [{"name": "setup", "volumeMounts": [automount()]}],
+            "volumes": [{"name": "data", "emptyDir": {}}, automount_volume()]
+        }
+    })
+}
+
+fn owners(entries: &[(&str, &[&str])]) -> Owners {
+    let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    entries.iter().map(|(set, containers)| ((*set).to_owned(), own(containers))).collect()
+}
+
+fn agent() -> Owners {
+    owners(&[("logs", &["agent"])])
+}
+
+fn grant(account: &str, token: Token) -> Grant {
+    Grant { sidecar_set: "logs".to_owned(), account: account.to_owned(), token }
+}
+
+fn swap() -> Decision {
+    Decision {
+        account: Some("x".to_owned()),
+        hides_token: true,
+        grants: vec![grant("x", Token::OfPod)],
+        skipped: Vec::new(),
+    }
+}
+
+fn isolate() -> Decision {
+    Decision { grants: vec![grant("x", Token::OfSecret)], ..Decision::default() }
+}
+
+fn messages(settled: Result<Settled, Vec<Reason>>) -> Vec<String> {
+    settled.unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+/// The containers and the accounts as which they can authenticate, after the API server's second pass (A1-8): where
+/// automounting is on, it mounts the Pod's token into containers that have nothing at exactly that path.
+fn identities(pod: &Value, account_automounts: bool) -> Vec<(String, String)> {
+    let spec = &pod["spec"];
+    let account = spec["serviceAccountName"].as_str().unwrap_or("default");
+    let automounts = spec["automountServiceAccountToken"].as_bool().unwrap_or(account_automounts);
+    let mut found = Vec::new();
+    for container in containers(pod) {
+        let name = pod::name(container).to_owned();
+        let covered = mounts(container).iter().any(|mount| mount["mountPath"] == names::MOUNT_PATH);
+        if automounts && !covered {
+            found.push((name.clone(), account.to_owned()));
+        }
+        for mount in mounts(container) {
+            let volume = volume(pod, pod::name(mount)).unwrap();
+            if tokens_of(volume).next().is_some() {
+                found.push((name.clone(), account.to_owned()));
+            }
+            for owner in ["x", "y", "z"] {
+                if secrets_of_volume(volume).contains(&names::token_secret(owner).as_str()) {
+                    found.push((name.clone(), owner.to_owned()));
+                }
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn pairs(texts: &[(&str, &str)]) -> Vec<(String, String)> {
+    texts.iter().map(|(container, account)| ((*container).to_owned(), (*account).to_owned())).collect()
+}
+
+#[test]
+fn b_option_1_the_app_loses_its_token_and_the_sidecar_gets_one() {
+    let settled = settle(&pod(), &swap(), &agent()).unwrap();
+    assert_eq!(identities(&settled.pod, true), pairs(&[("agent", "x")]));
+    assert_eq!(identities(&settled.pod, false), pairs(&[("agent", "x")]));
+    assert_eq!(settled.pod["spec"]["serviceAccountName"], "x");
+    assert_eq!(settled.pod["spec"]["serviceAccount"], "x");
+    assert_eq!(
+        settled.pod["spec"]["containers"][0],
+        json!({
+            "name": "app", "volumeMounts": [{"name": "data", "mountPath": "/data"}]
+        })
+    );
+    assert_eq!(settled.pod["spec"]["initContainers"], json!([{"name": "setup"}]));
+    assert_eq!(
+        settled.pod["metadata"]["annotations"][INJECTED],
+        r#"{"injected":"x","original":"default","sidecarSets":["logs"]}"#
+    );
+    assert_eq!(settled.warnings, [""; 0]);
+}
+
+#[test]
+fn b3_isolate_leaves_the_app_byte_identical() {
+    let before = pod();
+    let settled = settle(&before, &isolate(), &agent()).unwrap();
+    assert_eq!(identities(&settled.pod, true), pairs(&[("agent", "x"), ("app", "default"), ("setup", "default")]));
+    let mut rest = settled.pod;
+    rest["spec"]["containers"][1].as_object_mut().unwrap().remove("volumeMounts");
+    let volume = rest["spec"]["volumes"].as_array_mut().unwrap().pop().unwrap();
+    assert_eq!(rest, before);
+    assert_eq!(volume["projected"]["sources"][0]["secret"]["name"], names::token_secret("x"));
+    assert_eq!(volume["projected"]["sources"][0]["secret"]["optional"], false);
+}
+
+#[rstest]
+#[case::swap(swap())]
+#[case::isolate(isolate())]
+fn m6_carrying_it_out_again_changes_nothing(#[case] decision: Decision) {
+    let once = settle(&pod(), &decision, &agent()).unwrap().pod;
+    // A Pod that runs under the account already is row "same" of A4.
+    let again = Decision { account: None, hides_token: false, ..decision };
+    assert_eq!(settle(&once, &again, &agent()).unwrap().pod, once);
+}
+
+#[test]
+fn a1_l_an_owner_with_the_automounted_token_gets_its_own_in_its_place() {
+    let mut before = pod();
+    before["spec"]["containers"][1]["volumeMounts"] = json!([automount()]);
+    let settled = settle(&before, &isolate(), &agent()).unwrap();
+    assert_eq!(settled.pod["spec"]["containers"][1]["volumeMounts"].as_array().unwrap().len(), 1);
+    assert!(identities(&settled.pod, true).contains(&("agent".to_owned(), "x".to_owned())));
+    assert!(!identities(&settled.pod, true).contains(&("agent".to_owned(), "default".to_owned())));
+}
+
+#[rstest]
+#[case::plain("/var/run/secrets/kubernetes.io/serviceaccount")]
+#[case::a1_j_slash("/var/run/secrets/kubernetes.io/serviceaccount/")]
+fn b2_something_else_at_the_path_is_refused(#[case] path: &str) {
+    let mut before = pod();
+    before["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "data", "mountPath": path}]);
+    assert_eq!(
+        messages(settle(&before, &isolate(), &agent())),
+        [
+            "spec.containers: sidecar \"agent\" has the volume \"data\" where its token belongs; remove the mount from the \
+          SidecarSet"
+        ]
+    );
+}
+
+#[test]
+fn a1_j_the_automounted_token_is_removed_however_its_path_is_written() {
+    let mut before = pod();
+    before["spec"]["containers"][0]["volumeMounts"][1]["mountPath"] = json!(format!("{}/", names::MOUNT_PATH));
+    let settled = settle(&before, &swap(), &agent()).unwrap();
+    assert_eq!(identities(&settled.pod, true), pairs(&[("agent", "x")]));
+}
+
+#[test]
+fn b0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
+    let mut before = pod();
+    before["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "mesh", "volumeMounts": [automount()]}));
+    let owners = owners(&[("logs", &["agent"]), ("mesh", &["mesh"])]);
+    let settled = settle(&before, &swap(), &owners).unwrap();
+    assert_eq!(
+        settled.warnings,
+        ["sidecar \"mesh\" of SidecarSet \"mesh\" loses the token of the Pod's ServiceAccount"]
+    );
+}
+
+#[rstest]
+#[case::audience(json!({"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "t"}}]}}), "/vault", Some("app"))]
+#[case::own_at_the_path(json!({"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), names::MOUNT_PATH, Some("app"))]
+#[case::automounted(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), names::MOUNT_PATH, None)]
+#[case::automounted_elsewhere(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), "/copy", Some("app"))]
+#[case::pasted_with_an_audience(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "token"}}]}}), names::MOUNT_PATH, Some("app"))]
+#[case::no_token(json!({"name": "vault", "emptyDir": {}}), "/vault", None)]
+fn b0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case] found: Option<&str>) {
+    let mount = json!({"name": volume["name"], "mountPath": path});
+    let pod = json!({"spec": {"containers": [{"name": "app", "volumeMounts": [mount]}], "volumes": [volume]}});
+    assert_eq!(further_token(&pod, &agent()), found);
+    let owners = owners(&[("logs", &["app"])]);
+    assert_eq!(further_token(&pod, &owners), None, "a token of an owner is its own");
+}
+
+#[rstest]
+#[case::volume(json!({"volumeMounts": [{"name": "sidecarset-sa-@X@", "mountPath": "/stolen"}]}), "mounts the volume \"sidecarset-sa-@X@\"")]
+#[case::secret(json!({"volumeMounts": [{"name": "own", "mountPath": "/stolen"}]}), "mounts the Secret \"sidecarset-token-@X@\"")]
+#[case::projected(json!({"volumeMounts": [{"name": "own-projected", "mountPath": "/stolen"}]}), "mounts the Secret \"sidecarset-token-@X@\"")]
+#[case::variable(json!({"env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "sidecarset-token-@X@", "key": "token"}}}]}), "takes its environment from the Secret \"sidecarset-token-@X@\"")]
+#[case::variables(json!({"envFrom": [{"secretRef": {"name": "sidecarset-token-@X@"}}]}), "takes its environment from the Secret \"sidecarset-token-@X@\"")]
+fn e4_nobody_but_owners_reaches_a_sidecars_token(#[case] container: Value, #[case] says: &str) {
+    let hash = names::token_secret("x").replace(names::TOKEN_SECRET_PREFIX, "");
+    let filled = |value: &Value| -> Value { serde_json::from_str(&value.to_string().replace("@X@", &hash)).unwrap() };
+    let mut before = pod();
+    for (key, value) in filled(&container).as_object().unwrap() {
+        before["spec"]["containers"][0][key] = value.clone();
+    }
+    let secret = names::token_secret("x");
+    let volumes = before["spec"]["volumes"].as_array_mut().unwrap();
+    volumes.push(json!({"name": "own", "secret": {"secretName": secret}}));
+    volumes.push(json!({"name": "own-projected", "projected": {"sources": [{"secret": {"name": secret}}]}}));
+    assert_eq!(
+        messages(settle(&before, &isolate(), &agent())),
+        [format!(
+            "spec: container \"app\" {}, which belongs to a sidecar; remove it; only the containers of the SidecarSet \
+             may hold its token",
+            says.replace("@X@", &hash)
+        )]
+    );
+}
+
+#[test]
+fn b10_owners_without_their_token_are_found() {
+    let accounts = accounts(&isolate(), &agent());
+    let texts: Vec<String> = lacking(&pod(), &accounts).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "spec: sidecar \"agent\" lacks the token of \"x\"; find the webhook that took it away, or the injecting policy \
+          that did not run"
+        ]
+    );
+    let settled = settle(&pod(), &isolate(), &agent()).unwrap();
+    assert_eq!(lacking(&settled.pod, &accounts), []);
+}
+
+#[test]
+fn a_volume_of_our_name_that_is_not_ours_is_refused() {
+    let mut before = pod();
+    let name = names::token_volume("x");
+    before["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": name, "emptyDir": {}}));
+    assert_eq!(
+        messages(settle(&before, &isolate(), &agent())),
+        [format!(
+            "spec.volumes: the volume \"{name}\" is not the one that holds the token of \"x\"; remove it; the name is \
+             Pillion's"
+        )]
+    );
+}
+
+#[test]
+fn skipped_sets_are_annotated_and_warned_about() {
+    let decision = Decision { skipped: vec![("logs".to_owned(), "why".to_owned())], ..Decision::default() };
+    let settled = settle(&pod(), &decision, &agent()).unwrap();
+    assert_eq!(settled.pod["metadata"]["annotations"][SKIPPED], r#"{"logs":"why"}"#);
+    assert_eq!(settled.warnings, ["SidecarSet \"logs\" is injected without its ServiceAccount: why"]);
+}
+
+/// Pods with tokens in odd places; two sets own `one` and `two`, everybody else is the app's.
+fn pods() -> impl Strategy<Value = Value> {
+    let path = prop::sample::select(vec![
+        names::MOUNT_PATH.to_owned(),
+        format!("{}/", names::MOUNT_PATH),
+        "/elsewhere".to_owned(),
+    ]);
+    let volume = prop::sample::select(vec![AUTOMOUNT, "data", "vault"]);
+    let mount = (volume, path).prop_map(|(name, path)| json!({"name": name, "mountPath": path}));
+    let mounts = prop::collection::vec(mount, 0..3);
+    let container = |name: &'static str| {
+        mounts.clone().prop_map(move |mounts| {
+            let mut seen = Vec::new();
+            let mut kept = mounts;
+            kept.retain(|mount| {
+                let path = mount["mountPath"].as_str().unwrap_or_default().trim_end_matches('/').to_owned();
+                let new = !seen.contains(&path);
+                seen.push(path);
+                new
+            });
+            json!({"name": name, "volumeMounts": kept})
+        })
+    };
+    let automount = prop::sample::select(vec![json!(null), json!(true), json!(false)]);
+    (container("app"), container("setup"), container("one"), container("two"), automount).prop_map(
+        |(app, setup, one, two, automount)| {
+            json!({"spec": {
+                "serviceAccountName": "default",
+                "automountServiceAccountToken": automount,
+                "initContainers": [setup, one],
+                "containers": [app, two],
+                "volumes": [
+                    automount_volume(), {"name": "data", "emptyDir": {}},
+                    {"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "t"}}]}}
+                ]
+            }})
+        },
+    )
+}
+
+proptest! {
+    /// Owners hold their account, and nobody else gains anything.
+    #[test]
+    fn nobody_but_owners_gains_an_identity(pod in pods(), hides in any::<bool>(), automounts in any::<bool>()) {
+        let owners = owners(&[("a", &["one"]), ("b", &["two"])]);
+        let grants = |token| ["a", "b"].map(|set| Grant {
+            sidecar_set: set.to_owned(),
+            account: if set == "a" { "x".to_owned() } else { "y".to_owned() },
+            token,
+        }).into_iter().collect::<Vec<_>>();
+        let decision = if hides {
+            // Where a container outside the owners holds a further token, nothing is swapped (B0).
+            prop_assume!(further_token(&pod, &owners).is_none());
+            let mut grants = grants(Token::OfPod);
+            grants[1].account = "x".to_owned();
+            Decision { account: Some("x".to_owned()), hides_token: true, grants, skipped: Vec::new() }
+        } else {
+            Decision { grants: grants(Token::OfSecret), ..Decision::default() }
+        };
+        let Ok(settled) = settle(&pod, &decision, &owners) else { return Ok(()) };
+        let before = identities(&pod, automounts);
+        for (container, account) in identities(&settled.pod, automounts) {
+            match container.as_str() {
+                "one" => prop_assert!(account == "x" || !hides, "{} holds {}", container, account),
+                "two" => prop_assert!(account == "x" || account == "y" || !hides, "{} holds {}", container, account),
+                _ => prop_assert!(before.contains(&(container.clone(), account.clone())), "{} holds {}", container, account),
+            }
+        }
+        for grant in &decision.grants {
+            for container in owners.get(&grant.sidecar_set).unwrap() {
+                let pair = (container.clone(), grant.account.clone());
+                prop_assert!(identities(&settled.pod, automounts).contains(&pair), "{:?}", pair);
+            }
+        }
+        let again = Decision { account: None, hides_token: false, ..decision };
+        prop_assert_eq!(&settle(&settled.pod, &again, &owners).unwrap().pod, &settled.pod);
+    }
+}

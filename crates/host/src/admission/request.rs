@@ -1,0 +1,148 @@
+//! The request of an `AdmissionReview`.
+
+use k8s_openapi::api::authentication::v1::UserInfo;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Why JSON is no admission request.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No object at all.
+    #[error("not an admission request: must be an object, an AdmissionReview or its request")]
+    NotAnObject,
+    /// A review without a request.
+    #[error("invalid AdmissionReview object: it has no request")]
+    NoRequest,
+    /// A field is missing or has another type.
+    #[error("cannot build AdmissionRequest object from given input: {0}")]
+    Field(#[source] serde_json::Error),
+}
+
+/// A kind of object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct GroupVersionKind {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+}
+
+/// A kind of object as it stands in URLs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct GroupVersionResource {
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+}
+
+/// `admission.k8s.io/v1` `AdmissionRequest`, with what policies get to see of it. Fields that are not named here do not
+/// reach a policy, as with Kubewarden's hosts; objects pass through as they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionRequest {
+    /// Names this request; the response carries it too.
+    pub uid: String,
+    /// The kind in which the object is shown.
+    pub kind: GroupVersionKind,
+    /// The resource in which the object is shown.
+    pub resource: GroupVersionResource,
+    /// `status`, `scale`, ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sub_resource: Option<String>,
+    /// The kind of the request that was made, where the webhook sees another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_kind: Option<GroupVersionKind>,
+    /// The resource of the request that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_resource: Option<GroupVersionResource>,
+    /// The subresource of the request that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_sub_resource: Option<String>,
+    /// The name of the object; absent where the API server has yet to make one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The namespace of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
+    pub operation: String,
+    /// Who asks.
+    pub user_info: UserInfo,
+    /// The object as it would be stored; absent in a `DELETE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<Value>,
+    /// The object as it is stored; absent in a `CREATE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_object: Option<Value>,
+    /// Whether nothing will be stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// The options of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Value>,
+}
+
+impl AdmissionRequest {
+    /// Reads an `AdmissionReview`, or a request alone: whatever is not of kind `AdmissionReview` is taken for one.
+    ///
+    /// # Errors
+    /// [`RequestError`] where it is neither.
+    pub fn from_json(value: &Value) -> Result<Self, RequestError> {
+        let fields = value.as_object().ok_or(RequestError::NotAnObject)?;
+        let is_review = fields.get("kind").and_then(Value::as_str) == Some("AdmissionReview");
+        let request = if is_review { fields.get("request").ok_or(RequestError::NoRequest)? } else { value };
+        Self::deserialize(request).map_err(RequestError::Field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request() -> Value {
+        json!({
+            "uid": "u", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"}, "subResource": "ephemeralcontainers",
+            "operation": "UPDATE", "userInfo": {"username": "me", "groups": ["g"]},
+            "object": {"number": 12_345_678_901_234_567_890_u64, "null": null}, "oldObject": {"a": 1}, "dryRun": false,
+        })
+    }
+
+    #[test]
+    fn a_review_and_its_request_are_the_same() {
+        let review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request()});
+        let bare = AdmissionRequest::from_json(&request()).unwrap();
+        assert_eq!(AdmissionRequest::from_json(&review).unwrap(), bare);
+        assert_eq!(serde_json::to_value(&bare).unwrap(), request(), "and a policy sees what came in");
+    }
+
+    #[test]
+    fn fields_that_no_policy_knows_are_left_out() {
+        let mut more = request();
+        more["name"] = json!(null);
+        more["newField"] = json!(1);
+        more["userInfo"]["newField"] = json!(1);
+        let seen = AdmissionRequest::from_json(&more).unwrap();
+        assert_eq!(serde_json::to_value(&seen).unwrap(), request());
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let message = |value: Value| AdmissionRequest::from_json(&value).unwrap_err().to_string();
+        assert_eq!(
+            message(json!([])),
+            "not an admission request: must be an object, an AdmissionReview or its request"
+        );
+        assert_eq!(message(json!({"kind": "AdmissionReview"})), "invalid AdmissionReview object: it has no request");
+        let start = "cannot build AdmissionRequest object from given input: ";
+        assert_eq!(message(json!({})), format!("{start}missing field `uid`"));
+        for field in ["uid", "kind", "resource", "operation", "userInfo"] {
+            let mut without = request();
+            without.as_object_mut().unwrap().remove(field);
+            assert_eq!(message(without), format!("{start}missing field `{field}`"));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Writing sessions down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Exchange, Question, Response};
+use crate::callback;
+use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
+
+/// Passes questions on to a cluster, and remembers them with the answers.
+pub struct Recorder {
+    cluster: Arc<dyn Cluster>,
+    exchanges: Mutex<Vec<Exchange>>,
+}
+
+impl Recorder {
+    /// Records what `cluster` is asked.
+    pub fn new(cluster: Arc<dyn Cluster>) -> Self {
+        Self { cluster, exchanges: Mutex::default() }
+    }
+
+    /// What was asked so far, in order.
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn record(&self, question: Question, answer: &Result<Vec<u8>, ClusterError>, not_found: impl Fn() -> String) {
+        let response = match answer {
+            Ok(payload) => Response::Success { payload: String::from_utf8_lossy(payload).into_owned() },
+            Err(ClusterError::NotFound) => Response::Error { message: not_found() },
+            Err(ClusterError::Failed(message)) => Response::Error { message: message.clone() },
+            // The question was not let through, so nobody was asked.
+            Err(ClusterError::NotGranted) => return,
+        };
+        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(Exchange { question, response });
+    }
+}
+
+impl Cluster for Recorder {
+    fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
+        let answer = self.cluster.get(resource);
+        self.record(resource.into(), &answer, || callback::not_found(resource));
+        answer
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {
+        let answer = self.cluster.list(request);
+        self.record(request.into(), &answer, || ClusterError::NotFound.to_string());
+        answer
+    }
+
+    fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
+        let answer = self.cluster.can_i(request);
+        self.record(request.into(), &answer, || ClusterError::NotFound.to_string());
+        answer
+    }
+}

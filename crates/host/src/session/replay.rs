@@ -1,0 +1,54 @@
+//! Answering from sessions.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use super::{Exchange, Question, Response};
+use crate::cluster::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
+
+/// Answers with what a session holds: the exchanges in their order, each once, and only the very same question.
+pub struct Replay {
+    exchanges: Mutex<VecDeque<Exchange>>,
+}
+
+impl Replay {
+    /// Replays these exchanges.
+    pub fn new(exchanges: Vec<Exchange>) -> Self {
+        Self { exchanges: Mutex::new(exchanges.into()) }
+    }
+
+    /// What nobody has asked for.
+    pub fn left_over(&self) -> Vec<Exchange> {
+        self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn answer(&self, question: &Question) -> Result<Vec<u8>, ClusterError> {
+        let next = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let Some(Exchange { question: expected, response }) = next else {
+            return Err(ClusterError::Failed("the list of recorded responses is empty".to_owned()));
+        };
+        if expected != *question {
+            return Err(ClusterError::Failed(format!(
+                "Replay error: unexpected request. Was expecting {expected:?}, got {question:?} instead"
+            )));
+        }
+        match response {
+            Response::Success { payload } => Ok(payload.into_bytes()),
+            Response::Error { message } => Err(ClusterError::Failed(message)),
+        }
+    }
+}
+
+impl Cluster for Replay {
+    fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
+        self.answer(&resource.into())
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {
+        self.answer(&request.into())
+    }
+
+    fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
+        self.answer(&request.into())
+    }
+}
