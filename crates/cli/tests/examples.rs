@@ -1,4 +1,5 @@
-//! The folders of `examples/`: their output, their commands, and what must hold for all of them.
+//! The folders of `examples/`: their output, and what must hold for all of them. The commands of their READMEs are run
+//! with those of the other documents.
 //!
 //! `UPDATE_EXAMPLES=1` writes `expected.diff` anew.
 
@@ -72,31 +73,6 @@ fn injecting_twice_changes_nothing(#[files("../../examples/*/README.md")] readme
 #[rstest]
 fn nothing_is_wrong_with_an_example(#[files("../../examples/*/README.md")] readme: PathBuf) {
     pillion(&["check", "--warnings-as-errors", &folder(&readme)]).assert().success();
-}
-
-/// The lines of the `console` blocks of a text that call pillion.
-fn commands(text: &str) -> Vec<&str> {
-    let mut is_console = false;
-    let mut commands = Vec::new();
-    for line in text.lines() {
-        if let Some(language) = line.trim_start().strip_prefix("```") {
-            is_console = language == "console";
-        } else if is_console && line.trim_start().starts_with("pillion ") {
-            commands.push(line.trim());
-        }
-    }
-    commands
-}
-
-#[rstest]
-fn the_commands_of_a_readme_work(#[files("../../examples/*/README.md")] readme: PathBuf) {
-    let text = fs::read_to_string(&readme).unwrap();
-    let commands = commands(&text);
-    assert!(!commands.is_empty(), "{}: no commands", readme.display());
-    for command in commands {
-        let arguments: Vec<_> = command.split_whitespace().skip(1).collect();
-        pillion(&arguments).assert().success();
-    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! `pillion inject`, as people use it.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;
@@ -380,7 +381,10 @@ fn settings_that_a_policy_server_would_refuse_are_errors_with_their_place() {
     "#);
     let second = run(&[("sets.yaml", &unselective)], &["--sidecar-sets=sets.yaml"], POD);
     assert_eq!((second.code, second.out.as_str()), (2, ""));
-    insta::assert_snapshot!(second.err, @"");
+    insta::assert_snapshot!(
+        second.err,
+        @r#"error: sets.yaml:1: spec.selector: Required value: say which Pods to inject into (SidecarSet "agent")"#
+    );
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.0.binary_search_by(|(own, _)| own.borrow().cmp(key))
+        search(self.0.len(), &|index| self.0.get(index).map_or(Ordering::Greater, |(own, _)| own.borrow().cmp(key)))
     }
 
     /// The value of a key.
@@ -171,13 +171,36 @@ impl<T> Set<T> {
     }
 }
 
+/// Where the entry is that `compare` calls equal, among `length` ascending ones, or where it would be. Apart from the
+/// lists so that it is compiled once, not for every type of key and value.
+#[inline(never)]
+fn search(length: usize, compare: &dyn Fn(usize) -> Ordering) -> Result<usize, usize> {
+    let (mut low, mut high) = (0, length);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match compare(middle) {
+            Ordering::Equal => return Ok(middle),
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+        }
+    }
+    Err(low)
+}
+
 impl<T: Ord> Set<T> {
+    fn find<Q: Ord + ?Sized>(&self, member: &Q) -> Result<usize, usize>
+    where
+        T: Borrow<Q>,
+    {
+        search(self.0.len(), &|index| self.0.get(index).map_or(Ordering::Greater, |own| own.borrow().cmp(member)))
+    }
+
     /// Whether this is a member.
     pub fn contains<Q: Ord + ?Sized>(&self, member: &Q) -> bool
     where
         T: Borrow<Q>,
     {
-        self.0.binary_search_by(|own| own.borrow().cmp(member)).is_ok()
+        self.find(member).is_ok()
     }
 
     /// Takes a member out; whether it was one.
@@ -185,7 +208,7 @@ impl<T: Ord> Set<T> {
     where
         T: Borrow<Q>,
     {
-        match self.0.binary_search_by(|own| own.borrow().cmp(member)) {
+        match self.find(member) {
             Ok(index) => {
                 self.0.remove(index);
                 true
@@ -201,7 +224,7 @@ impl<T: Ord> Set<T> {
 
     /// Adds a member; whether it is new.
     pub fn insert(&mut self, member: T) -> bool {
-        match self.0.binary_search(&member) {
+        match self.find(&member) {
             Ok(_) => false,
             Err(index) => {
                 self.0.insert(index, member);

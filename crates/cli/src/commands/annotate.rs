@@ -54,13 +54,13 @@ fn execute(args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
     }
     let module = std::fs::read(&args.wasm_path).with_context(named(&args.wasm_path))?;
     metadata.runs_here().with_context(named(&args.metadata_path))?;
+    let mismatch = metadata.capability_mismatch(&module).with_context(named(&args.wasm_path))?;
     let version = Module::load(&module).and_then(|module| module.protocol_version());
     metadata.protocol_version = Some(version.with_context(named(&args.wasm_path))?);
     if let Some(usage) = usage {
         metadata.set_usage(&usage);
     }
     metadata.validate().with_context(named(&args.metadata_path))?;
-    let mismatch = metadata.capability_mismatch(&module)?;
     for capability in mismatch.undeclared {
         terminal.warn(format_args!("hostCapabilities: the module seems to use {capability}, which is not listed"));
     }

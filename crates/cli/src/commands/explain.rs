@@ -88,7 +88,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let all = || beside.iter().chain(&given);
     let assembled = preview::assemble(settings, all());
     let cluster = preview::cluster_of(all(), namespace, args.situation.namespace_labels());
-    let preview = Preview::new(assembled.value.clone(), Arc::clone(&cluster), namespace)?;
+    let preview = Preview::new(crate::module::load()?, assembled.value.clone(), Arc::clone(&cluster), namespace);
     let Ok(settings) = Settings::decode(assembled.value.clone()) else {
         return Ok(problems(&assembled, terminal));
     };

@@ -71,20 +71,23 @@ to exist, with the labels of --namespace-labels; stderr says so where it matters
 
 It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
-containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. None of this \
-is printed in a template. What depends on the cluster, such as the hash in a label, is \"preview\". Not imitated are LimitRanges, other webhooks, and a policy's own rules and selectors. Where a SidecarSet \
-leaves its revision to chance, the draw depends on the object's name, so that it is always the same here.
+containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. What of this \
+depends on the cluster, such as the hash in a label, is \"preview\". None of it is printed in a template, nor is what \
+the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, and a policy's own rules and \
+selectors. Where a SidecarSet leaves its revision to chance, the draw depends on the object's name, so that it is \
+always the same here.
 
 Exit codes: 0 done, also where nothing was injected; 1 where the policy refuses a Pod, whose object is then not \
 printed; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion inject test_data/web.yaml test_data/log-agent.yaml
-  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --diff
-  pillion inject -f test_data/web.yaml -f test_data/log-agent.yaml --output json
-  pillion inject test_data/web.yaml --sidecar-sets test_data/log-agent.yaml --as-pods
-  pillion inject test_data/web.yaml --settings test_data/settings-log-agent.json";
+  pillion inject examples/log-agent
+  pillion inject examples/log-agent --diff
+  pillion inject -f examples/log-agent/app.yaml --sidecar-sets examples/log-agent/sidecarset.yaml
+  pillion inject - --sidecar-sets examples/log-agent/sidecarset.yaml < examples/log-agent/app.yaml
+  pillion inject -R examples/log-agent --as-pods -o json --now 2026-01-02T03:04:05Z
+  pillion inject examples/kubewarden/app.yaml --settings examples/kubewarden/policy-pods.yaml";
 
 /// Runs `pillion inject`.
 ///

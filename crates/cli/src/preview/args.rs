@@ -41,11 +41,11 @@ impl Inputs {
 /// What surrounds the manifests: the policy's settings and the cluster.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Situation {
-    /// A file or a folder with SidecarSets, and whatever else the cluster should have (Namespaces, ServiceAccounts,
-    /// ControllerRevisions). Used like those among the manifests, but not printed; may be repeated.
+    /// A file or a folder with SidecarSets, and whatever else the cluster should have, such as Namespaces. Used like
+    /// what stands among the manifests, but not printed; may be repeated.
     #[arg(long, value_name = "PATH")]
     pub sidecar_sets: Vec<PathBuf>,
-    /// The policy's settings: a file of settings, or of a ClusterAdmissionPolicy that has them.
+    /// The policy's settings: a file of settings, or of the Kubewarden policy that has them.
     #[arg(long, value_name = "PATH")]
     pub settings: Option<PathBuf>,
     /// The namespace of objects that name none.

@@ -74,10 +74,8 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
         let object = &manifest.value;
         let api_version = json::text(object, &["apiVersion"]);
         match json::text(object, &["kind"]) {
-            "SidecarSet" if api_version.starts_with("apps.kruise.io/") => {
-                if add(&mut settings, "sidecarSets", object) {
-                    places.push(Some(format!("{}:{}", manifest.source.name, manifest.line())));
-                }
+            "SidecarSet" if api_version.starts_with("apps.kruise.io/") && add(&mut settings, "sidecarSets", object) => {
+                places.push(Some(format!("{}:{}", manifest.source.name, manifest.line())));
             }
             "ControllerRevision" if is_revision_of_a_set(object, &system) => {
                 add(&mut settings, "controllerRevisions", object);

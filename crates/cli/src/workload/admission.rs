@@ -2,7 +2,7 @@
 //!
 //! Defaults of containers and volumes, since sidecars may copy variables and mounts and are compared with what is
 //! there; the ServiceAccount with its token and pull secrets, for the same reasons; requests from limits, since
-//! `resourcesPolicy` counts them. Left out is what nothing looks at: priorities, tolerations, LimitRanges, and what
+//! `resourcesPolicy` counts them. Left out is what nothing looks at: priorities, tolerations, limits of the namespace, and what
 //! other webhooks do.
 
 use pillion_core::json::{self, Object};
@@ -114,9 +114,9 @@ fn containers(spec: &mut Object) -> impl Iterator<Item = &mut Object> {
 mod tests {
     use super::*;
 
-    fn applied(spec: Value, account: Option<Value>) -> Value {
+    fn applied(spec: &Value, account: Option<&Value>) -> Value {
         let mut pod = json!({ "spec": spec });
-        apply(&mut pod, |name| account.clone().filter(|account| json::text(account, &["metadata", "name"]) == name));
+        apply(&mut pod, |name| account.filter(|account| json::text(account, &["metadata", "name"]) == name).cloned());
         pod["spec"].take()
     }
 
@@ -130,7 +130,7 @@ mod tests {
             }],
             "volumes": [{"name": "v", "configMap": {"name": "c"}}]
         });
-        let with = applied(spec, None);
+        let with = applied(&spec, None);
         assert_eq!(
             with["containers"][0],
             json!({
@@ -155,25 +155,39 @@ mod tests {
             "metadata": {"name": "robot"}, "imagePullSecrets": [{"name": "s"}], "automountServiceAccountToken": false
         });
         let spec = json!({"serviceAccountName": "robot", "containers": [{"name": "a", "image": "i"}]});
-        let with = applied(spec, Some(account.clone()));
+        let with = applied(&spec, Some(&account));
         assert_eq!(with["imagePullSecrets"], json!([{"name": "s"}]));
         assert_eq!(with.pointer("/volumes"), None);
         let own = json!({
             "serviceAccountName": "robot", "imagePullSecrets": [{"name": "own"}], "automountServiceAccountToken": true,
             "containers": []
         });
-        assert_eq!(applied(own, Some(account))["imagePullSecrets"], json!([{"name": "own"}]));
+        assert_eq!(applied(&own, Some(&account))["imagePullSecrets"], json!([{"name": "own"}]));
     }
 
     #[test]
     fn a_pod_that_went_through_an_api_server_stays_as_it_is() {
         let spec = json!({"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]});
-        let once = applied(spec, None);
-        assert_eq!(applied(once.clone(), None), once);
+        let once = applied(&spec, None);
+        assert_eq!(applied(&once, None), once);
         let mut exported = once;
         exported["volumes"][0]["name"] = json!("kube-api-access-7mt8f");
         exported["containers"][0]["volumeMounts"][0]["name"] = json!("kube-api-access-7mt8f");
-        assert_eq!(applied(exported.clone(), None), exported);
+        assert_eq!(applied(&exported, None), exported);
+    }
+
+    /// What kube-apiserver made of `kubectl run`, in a cluster whose default ServiceAccount has a pull secret.
+    #[test]
+    fn the_api_server_does_the_same() {
+        let recorded = include_str!("../../../../test_data/pod-create-review.json");
+        let recorded: Value = serde_json::from_str(&recorded.replace("kube-api-access-7mt8f", TOKEN_VOLUME)).unwrap();
+        let account = json!({"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "from-default"}]});
+        let sent = json!({"containers": [{"name": "p-strip", "image": "nginx", "resources": {}}]});
+        let imitated = applied(&sent, Some(&account));
+        for (key, value) in imitated.as_object().unwrap() {
+            assert_eq!(recorded["request"]["object"]["spec"].get(key), Some(value), "{key}");
+        }
+        assert_eq!(imitated.as_object().unwrap().len(), 5, "containers, volumes, pull secrets and two names");
     }
 
     #[test]

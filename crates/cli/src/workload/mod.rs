@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::manifest::token;
 
-/// How deep templates are looked for. The deepest known, a UnitedDeployment's, is at 4.
+/// How deep templates are looked for. The deepest that is known is at 6, in the list of a `JobSet`.
 const DEPTH: usize = 10;
 
 /// A place in an object that describes a Pod.
@@ -20,7 +20,7 @@ const DEPTH: usize = 10;
 pub struct Template {
     /// Its JSON pointer: `""` for a Pod, `/spec/template` for most workloads.
     pub pointer: String,
-    /// The apiVersion and the kind of what creates the Pod: a Deployment's Pods are made by a ReplicaSet. `None` for
+    /// The apiVersion and the kind of what creates the Pod: a Deployment's Pods are made by a `ReplicaSet`. `None` for
     /// a Pod of its own.
     pub owner: Option<(String, String)>,
 }

@@ -10,7 +10,7 @@ const RESERVED: [&str; 22] = [
     "+.inf", "-.inf", "+inf", "-inf", "+nan", "-nan", "none",
 ];
 /// Numbers of any base, dates, times and versions are made of these.
-const NUMERIC: &str = "0123456789abcdefABCDEFxXoO_.+-:TtZz";
+const NUMERIC: &str = "0123456789abcdefABCDEFxXoO_.+-: TtZz";
 
 /// Writes a scalar; the lines of a text with line feeds are indented.
 pub(super) fn value(value: &Value, indent: usize, out: &mut String) {

@@ -39,6 +39,7 @@ fn printed(value: &Value) -> String {
 #[case::null(json!(null), "null")]
 #[case::null_as_text(json!("Null"), "\"Null\"")]
 #[case::tilde(json!("~"), "\"~\"")]
+#[case::time_with_a_space(json!("2001-12-14 21:59:43.10 -5"), "\"2001-12-14 21:59:43.10 -5\"")]
 #[case::empty(json!(""), "\"\"")]
 #[case::star(json!("*"), "\"*\"")]
 #[case::colon(json!("a: b"), "\"a: b\"")]

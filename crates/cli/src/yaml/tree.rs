@@ -75,6 +75,7 @@ impl Tree {
 
     /// `value` in the order of this tree, where it has the same parts; parts that it has not come after them, in the
     /// conventional order. Items of lists are the same where they are equal or have the same name.
+    #[must_use]
     pub fn order(&self, value: &Value) -> Self {
         match (self, value) {
             (Self::Map(old), Value::Object(new)) => {

@@ -147,7 +147,7 @@ impl<'a> Plan<'a> {
         own: &Own<'_>,
     ) {
         let mut missing = Vec::new();
-        let built = container::build(set.name(), sidecar, list, resources, own, &mut missing);
+        let mut built = container::build(set.name(), sidecar, list, resources, own, &mut missing);
         let base = pod::name(sidecar);
         for missing in missing {
             self.missing.push((set.name(), base.to_owned(), missing));
@@ -164,8 +164,8 @@ impl<'a> Plan<'a> {
             self.mark_pair(base);
         }
         match list {
-            List::Init => self.init_containers.extend(built),
-            List::Containers => self.containers.extend(built),
+            List::Init => self.init_containers.append(&mut built),
+            List::Containers => self.containers.append(&mut built),
         }
     }
 
@@ -206,21 +206,21 @@ fn apply(
         sidecars.or_default(sidecar.set.clone()).push(sidecar.name().to_owned());
     }
     let mut warnings = warnings::missing(&plan.missing);
-    warnings.extend(warnings::job(source, &plan.containers));
+    warnings.append(&mut warnings::job(source, &plan.containers));
 
-    let before = (records.clone(), without_image.clone());
+    let (mut is_new, mut is_new_without_image) = (false, false);
     for record in plan.records {
         let hash = sets.iter().find(|set| set.name() == record.set);
         let hash = hash.map_or("", |set| set.annotation(names::HASH_WITHOUT_IMAGE)).to_owned();
-        without_image.put(Record { hash, revision: String::new(), ..record.clone() });
-        records.put(record);
+        is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
+        is_new |= records.put(record);
     }
     let mut annotations = source.annotations().cloned().unwrap_or_default();
     let mut annotate = |key: &str, text: String| annotations.insert(key.to_owned(), Value::String(text));
-    if records != before.0 {
+    if is_new {
         annotate(names::HASH, records.to_text());
     }
-    if without_image != before.1 {
+    if is_new_without_image {
         annotate(names::HASH_WITHOUT_IMAGE, without_image.to_text());
     }
     annotate(names::INJECTED_LIST, records::injected_list(source.annotations(), sets.iter().map(SidecarSet::name)));
@@ -234,10 +234,10 @@ fn apply(
         place::containers(spec, List::Init, plan.init_containers);
         place::containers(spec, List::Containers, plan.containers);
         let shadowed = place::volumes(spec, plan.volumes);
-        warnings.extend(warnings::shadowed(&shadowed));
+        warnings.append(&mut warnings::shadowed(&shadowed));
         place::pull_secrets(spec, &plan.secrets);
     }
-    warnings.extend(warnings::unknown_volumes(json::items(&object, &["spec", "volumes"]), sets));
+    warnings.append(&mut warnings::unknown_volumes(json::items(&object, &["spec", "volumes"]), sets));
     Injected { pod: object, sidecars, warnings }
 }
 

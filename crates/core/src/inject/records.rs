@@ -112,14 +112,13 @@ impl Records {
     }
 
     /// Puts a record in the place of what is there about the same `SidecarSet`; one that says what was said before
-    /// keeps the older time.
-    pub fn put(&mut self, record: Record) {
-        match self.0.get(&record.set) {
-            Some(before) if before.time.is_some() && before.agrees(&record) => {}
-            _ => {
-                self.0.insert(record.set.clone(), record);
-            }
+    /// keeps the older time. Whether anything changed.
+    pub fn put(&mut self, record: Record) -> bool {
+        let is_new = !self.0.get(&record.set).is_some_and(|before| before.time.is_some() && before.agrees(&record));
+        if is_new {
+            self.0.insert(record.set.clone(), record);
         }
+        is_new
     }
 
     /// The annotation's text: `SidecarSet`s ascending, fields in the order of M-28.

@@ -17,7 +17,7 @@ const POLICIES: [&str; 2] = ["Always", "Partial"];
 /// What needs no look-up: the revision must be named, and its policy known.
 pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let strategy = spec.part("injectionStrategy");
-    let Some(revision) = strategy.get("revision") else { return };
+    let Some(revision) = &strategy.get("revision") else { return };
     if Selection::of(set).is_none() {
         errors.required(&revision.place, "set revisionName or customVersion, or remove revision");
     }

@@ -15,7 +15,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     let spec = object.part("spec");
     for list in super::LISTS {
         for container in spec.items(list) {
-            if let Some(policy) = container.get("resourcesPolicy") {
+            if let Some(policy) = &container.get("resourcesPolicy") {
                 policy.one_of("targetContainersMode", &MODES, &mut errors);
             }
         }

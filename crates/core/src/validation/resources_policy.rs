@@ -13,7 +13,7 @@ use crate::sidecar_set::is_native;
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for list in super::LISTS {
         for container in spec.items(list) {
-            let Some(policy) = container.get("resourcesPolicy") else { continue };
+            let Some(policy) = &container.get("resourcesPolicy") else { continue };
             if list == "initContainers" && !is_native(container.value) {
                 let wrong = "only init containers with restartPolicy Always can have a resourcesPolicy; remove it";
                 errors.forbidden(&policy.place, wrong);

@@ -19,8 +19,8 @@ pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<Fiel
     }
 
     for key in ["selector", "namespaceSelector"] {
-        match spec.get(key) {
-            Some(selector) => selector::check_not_empty(&selector, errors),
+        match &spec.get(key) {
+            Some(selector) => selector::check_not_empty(selector, errors),
             None if key == "selector" => spec.required(key, "say which Pods to inject into", errors),
             None => {}
         }

@@ -11,10 +11,10 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for list in super::LISTS {
         for container in spec.items(list) {
             for transfer in container.items("transferEnv") {
-                let Some(source) = transfer.get("sourceContainerNameFrom") else { continue };
-                match source.get("fieldRef") {
+                let Some(source) = &transfer.get("sourceContainerNameFrom") else { continue };
+                match &source.get("fieldRef") {
                     None => source.required("fieldRef", "say which field of the Pod names the container", errors),
-                    Some(reference) if list == "containers" => check_reference(&reference, errors),
+                    Some(reference) if list == "containers" => check_reference(reference, errors),
                     Some(_) => {}
                 }
             }

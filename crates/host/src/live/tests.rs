@@ -68,7 +68,7 @@ fn api(request: &str, body: &Value) -> (u16, Value) {
             (200, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": []}}))
         }
         "GET /api/v1/nodes/forbidden" => (403, status(403, "Forbidden", "nodes \"forbidden\" is forbidden")),
-        "GET /api/v1/pods?&labelSelector=a%3Db&fieldSelector=spec.nodeName%3Dx" | "GET /api/v1/namespaces/n/pods?" => (
+        "GET /api/v1/pods?&fieldSelector=spec.nodeName%3Dx&labelSelector=a%3Db" | "GET /api/v1/namespaces/n/pods?" => (
             200,
             json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": [pod(false)]}),
         ),

@@ -37,11 +37,14 @@ pub enum MetadataError {
     Mode(ExecutionMode),
     /// The policy asks for a newer Kubewarden than this host is like.
     #[error(
-        "minimumKubewardenVersion: the policy needs Kubewarden {0}, this host is like {}.{}",
+        "minimumKubewardenVersion: the policy needs Kubewarden {wanted}, this host is like {}.{}",
         KUBEWARDEN.0,
         KUBEWARDEN.1
     )]
-    NeedsNewer(String),
+    NeedsNewer {
+        /// The oldest release that the policy works with.
+        wanted: String,
+    },
 }
 
 /// The release of Kubewarden whose policy server this host is like: major and minor number.
@@ -215,7 +218,7 @@ impl Metadata {
         }
         match self.minimum_kubewarden_version.as_deref() {
             Some(version) if validate::minor_version(version).is_some_and(|wanted| wanted > KUBEWARDEN) => {
-                Err(MetadataError::NeedsNewer(version.to_owned()))
+                Err(MetadataError::NeedsNewer { wanted: version.to_owned() })
             }
             _ => Ok(()),
         }

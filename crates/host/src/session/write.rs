@@ -187,12 +187,11 @@ fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Whether a text without quotes is a text for YAML 1.1 and 1.2: no number, date, boolean or null, no indicator.
+/// Whether a text without quotes is a text where a text is expected: no number, boolean or null, no indicator.
 fn is_plain(text: &str) -> bool {
-    const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && !text.ends_with([' ', ':'])
         && !text.contains(": ")
         && !text.contains(" #")
-        && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        && !["null", "true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::field::FieldError;
+use pillion_core::field::{Cause, FieldError};
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_core::names;
@@ -54,7 +54,15 @@ pub fn decode<'a>(spots: &[Spot<'a>]) -> (Vec<Subject<'a>>, Vec<Finding>) {
     let errors = Settings::decode(json!({ "sidecarSets": list })).err().unwrap_or_default();
     let findings = errors.iter().filter_map(|error| {
         let (index, path) = super::item_of(&error.path)?;
-        Some(spots.get(index)?.error(&FieldError { path, ..error.clone() }))
+        let spot = spots.get(index)?;
+        let finding = spot.error(&FieldError { path, ..error.clone() });
+        let other = spots.iter().take(index).find(|other| other.sidecar_set == spot.sidecar_set);
+        Some(match other.filter(|_| error.cause == Cause::Duplicate) {
+            Some(other) => {
+                Finding { remedy: format!("{}; the other is at {}", finding.remedy, other.line()), ..finding }
+            }
+            None => finding,
+        })
     });
     (spots.iter().cloned().filter_map(Subject::of).collect(), findings.collect())
 }

@@ -45,6 +45,11 @@ impl<'a> Spot<'a> {
         Self { manifest: self.manifest, base: self.below(&list), raw, sidecar_set: name_of(raw) }
     }
 
+    /// The file and the line of the object's document.
+    pub fn line(&self) -> String {
+        format!("{}:{}", self.manifest.source.name, self.manifest.line())
+    }
+
     /// A path of the object as a path of the document.
     pub fn below(&self, path: &FieldPath) -> FieldPath {
         FieldError::required(path, "").below(&self.base).path

@@ -24,8 +24,8 @@ const SOURCES: [&str; 4] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for variable in container.items("env") {
         variable.require_formatted("name", format::env_var_name, errors);
-        if let Some(source) = variable.get("valueFrom") {
-            check_source(&source, errors);
+        if let Some(source) = &variable.get("valueFrom") {
+            check_source(source, errors);
             let given = SOURCES.iter().filter(|key| source.has(key)).count();
             let wrong = match given {
                 0 => "must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef",
@@ -42,14 +42,14 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 fn check_source(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    if let Some(reference) = source.get("fieldRef") {
-        field_ref::check_field(&reference, &FIELDS, errors);
+    if let Some(reference) = &source.get("fieldRef") {
+        field_ref::check_field(reference, &FIELDS, errors);
     }
-    if let Some(reference) = source.get("resourceFieldRef") {
-        field_ref::check_resource(&reference, false, errors);
+    if let Some(reference) = &source.get("resourceFieldRef") {
+        field_ref::check_resource(reference, false, errors);
     }
     for key in ["configMapKeyRef", "secretKeyRef"] {
-        if let Some(reference) = source.get(key) {
+        if let Some(reference) = &source.get(key) {
             let name = reference.text("name");
             errors.wrong(&reference.at("name"), name, format::dns_subdomain(name));
             reference.require_formatted("key", format::config_key, errors);
@@ -62,7 +62,7 @@ fn check_from(source: &Node<'_, '_>, all: &Place<'_>, errors: &mut Vec<FieldErro
     source.formatted_unless_empty("prefix", format::env_var_name, errors);
     let mut given = 0;
     for key in ["configMapRef", "secretRef"] {
-        if let Some(reference) = source.get(key) {
+        if let Some(reference) = &source.get(key) {
             given += 1;
             reference.require_formatted("name", name_or_its_beginning, errors);
         }

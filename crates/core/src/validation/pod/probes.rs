@@ -14,13 +14,13 @@ const HOOK_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let lifecycle = container.part("lifecycle");
     for key in ["postStart", "preStop"] {
-        if let Some(hook) = lifecycle.get(key) {
-            check_action(&hook, &HOOK_ACTIONS, errors);
+        if let Some(hook) = &lifecycle.get(key) {
+            check_action(hook, &HOOK_ACTIONS, errors);
         }
     }
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(probe) = container.get(key) {
-            check_probe(&probe, errors);
+        if let Some(probe) = &container.get(key) {
+            check_probe(probe, errors);
             if key != "readinessProbe" {
                 if probe.number("successThreshold") != 1 {
                     probe.invalid_number("successThreshold", "must be 1", errors);
@@ -50,7 +50,7 @@ fn check_probe(probe: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<FieldError>) {
     let mut given = false;
     for kind in actions {
-        let Some(action) = handler.get(kind) else { continue };
+        let Some(action) = &handler.get(kind) else { continue };
         if given {
             errors.forbidden(&action.place, "must not have more than one action; remove this or the other one");
         } else {

@@ -13,21 +13,21 @@ const REQUESTS: &str = "requests.";
 
 /// `resources` and `resizePolicy` of a container.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    if let Some(resources) = container.get("resources") {
-        let limits = check_amounts(&resources, "limits", errors);
-        let requests = check_amounts(&resources, "requests", errors);
+    if let Some(resources) = &container.get("resources") {
+        let limits = check_amounts(resources, "limits", errors);
+        let requests = check_amounts(resources, "requests", errors);
         let (mut hugepages, mut others) = (false, false);
         for name in limits.keys().chain(requests.keys()) {
             hugepages |= is_hugepages(name);
             others |= matches!(*name, "cpu" | "memory");
         }
         for (name, request) in requests.iter() {
-            check_request(&resources, name, request, limits.get(name), errors);
+            check_request(resources, name, request, limits.get(name), errors);
         }
         if hugepages && !others {
             errors.forbidden(&resources.place, "hugepages need a request or a limit of cpu or memory");
         }
-        check_claims(&resources, errors);
+        check_claims(resources, errors);
     }
     check_resize(container, errors);
 }

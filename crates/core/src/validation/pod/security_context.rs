@@ -33,8 +33,8 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let detail = "needs a Pod with hostUsers: false, which a SidecarSet cannot ask for; remove it";
         context.invalid("procMount", detail, errors);
     }
-    if let Some(profile) = context.get("seccompProfile") {
-        check_seccomp(&profile, errors);
+    if let Some(profile) = &context.get("seccompProfile") {
+        check_seccomp(profile, errors);
     }
     if context.optional_flag("allowPrivilegeEscalation") == Some(false) {
         if context.flag("privileged") {
@@ -47,8 +47,8 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         }
     }
     check_windows(&context.part("windowsOptions"), errors);
-    if let Some(profile) = context.get("appArmorProfile") {
-        check_app_armor(&profile, errors);
+    if let Some(profile) = &context.get("appArmorProfile") {
+        check_app_armor(profile, errors);
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn check_reference(source: &Node<'_, '_>, errors: &mut Vec<FieldError
 
 /// `ephemeral`: the template of a claim.
 pub(super) fn check_ephemeral(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    let Some(template) = source.get("volumeClaimTemplate") else {
+    let Some(template) = &source.get("volumeClaimTemplate") else {
         source.required("volumeClaimTemplate", "an ephemeral volume needs a template", errors);
         return;
     };
@@ -66,8 +66,8 @@ fn check_metadata(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 fn check_spec(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     spec.require("accessModes", errors);
-    if let Some(labels) = spec.get("selector") {
-        selector::check(&labels, errors);
+    if let Some(labels) = &spec.get("selector") {
+        selector::check(labels, errors);
     }
     let modes_at = spec.at("accessModes");
     let (mut alone, mut shared) = (false, false);
@@ -102,8 +102,8 @@ fn check_storage(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 fn check_data_sources(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for key in ["dataSource", "dataSourceRef"] {
-        if let Some(object) = spec.get(key) {
-            check_data_source(&object, errors);
+        if let Some(object) = &spec.get(key) {
+            check_data_source(object, errors);
         }
     }
     let reference = spec.part("dataSourceRef");

@@ -50,11 +50,11 @@ pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: Place<'_>, err
     let file = Node { value: file.value, place };
     file.require("path", errors);
     check_not_reserved(file.text("path"), &file.at("path"), errors);
-    match (file.get("fieldRef"), file.get("resourceFieldRef")) {
+    match (&file.get("fieldRef"), &file.get("resourceFieldRef")) {
         (None, None) => errors.required(&place, "each file needs a fieldRef or a resourceFieldRef"),
-        (None, Some(resource)) => field_ref::check_resource(&resource, true, errors),
+        (None, Some(resource)) => field_ref::check_resource(resource, true, errors),
         (Some(field), resource) => {
-            field_ref::check_field(&field, &FIELDS, errors);
+            field_ref::check_field(field, &FIELDS, errors);
             if resource.is_some() {
                 let detail = "fieldRef and resourceFieldRef exclude each other; make two files of them";
                 errors.invalid(&place, file.text("path"), detail);

@@ -175,7 +175,7 @@ fn check_csi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         }
         errors.wrong(&at, driver, format::dns_subdomain(&lower_case(driver)));
     }
-    if let Some(secret) = source.get("nodePublishSecretRef")
+    if let Some(secret) = &source.get("nodePublishSecretRef")
         && secret.require("name", errors)
     {
         // Kubernetes reports this one at the source, not at the reference.
@@ -197,7 +197,7 @@ fn require_all(source: &Node<'_, '_>, keys: &[&str], errors: &mut Vec<FieldError
 
 /// Requires that a reference to a Secret, where there is one, names it.
 fn check_secret_ref(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    if let Some(secret) = source.get("secretRef") {
+    if let Some(secret) = &source.get("secretRef") {
         secret.require("name", errors);
     }
 }

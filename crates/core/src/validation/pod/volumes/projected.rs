@@ -26,7 +26,7 @@ pub(super) fn check(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 /// One source. Kubernetes reports paths that are taken, and the path of a token, at the volume.
 fn check_source<'v>(source: &Node<'v, '_>, volume: &Place<'_>, taken: &mut Set<&'v str>, errors: &mut Vec<FieldError>) {
     for kind in ["secret", "configMap", DOWNWARD_API] {
-        let Some(object) = source.get(kind) else { continue };
+        let Some(object) = &source.get(kind) else { continue };
         if kind != DOWNWARD_API {
             object.require("name", errors);
         }
@@ -41,7 +41,7 @@ fn check_source<'v>(source: &Node<'v, '_>, volume: &Place<'_>, taken: &mut Set<&
             }
         }
     }
-    if let Some(token) = source.get("serviceAccountToken") {
+    if let Some(token) = &source.get("serviceAccountToken") {
         if !TOKEN_LIFE.contains(&token.number("expirationSeconds")) {
             let detail = "must be at least 600 (10 minutes) and at most 2^32 seconds";
             token.invalid_number("expirationSeconds", detail, errors);
@@ -52,8 +52,8 @@ fn check_source<'v>(source: &Node<'v, '_>, volume: &Place<'_>, taken: &mut Set<&
             path => check_not_reserved(path, &at, errors),
         }
     }
-    if let Some(bundle) = source.get("clusterTrustBundle") {
-        check_trust_bundle(&bundle, errors);
+    if let Some(bundle) = &source.get("clusterTrustBundle") {
+        check_trust_bundle(bundle, errors);
         check_new(bundle.text("path"), taken, volume, errors);
     }
     if KINDS.iter().filter(|kind| source.has(kind)).count() > 1 {
@@ -75,8 +75,8 @@ fn check_trust_bundle(bundle: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         }
         (None, Some(_)) => {
             bundle.formatted("signerName", wrong_signer_name, errors);
-            if let Some(labels) = bundle.get("labelSelector") {
-                selector::check(&labels, errors);
+            if let Some(labels) = &bundle.get("labelSelector") {
+                selector::check(labels, errors);
             }
         }
     }

@@ -1,0 +1,189 @@
+//! What the documents promise is there: the tests that they name, the files and headings that they link to, and the
+//! commands that they show.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use rstest::rstest;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every file of this kind below a folder.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The paths of all tests as cargo names them: `select::tests::p6_a_missing_namespace`. The module `tests` of a file
+/// stands in the file or beside it; both give the same path.
+fn tests() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for sources in ["src", "crates/core/src", "crates/host/src", "crates/cli/src", "crates/testkit/src"] {
+        let sources = root().join(sources);
+        for file in files(&sources, "rs") {
+            let mut module: Vec<_> = file
+                .strip_prefix(&sources)
+                .unwrap()
+                .with_extension("")
+                .iter()
+                .map(|part| part.to_str().unwrap().to_owned())
+                .filter(|part| part != "mod" && part != "lib")
+                .collect();
+            if !module.iter().any(|part| part == "tests") {
+                module.push("tests".to_owned());
+            }
+            let module = module.join("::");
+            for line in text(&file).lines() {
+                if let Some((name, _)) = line.trim_start().strip_prefix("fn ").and_then(|rest| rest.split_once('(')) {
+                    names.insert(format!("{module}::{name}"));
+                }
+            }
+        }
+    }
+    names
+}
+
+/// The words in backticks that have the form of a test's path.
+fn named(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).filter(|word| word.contains("tests::") && !word.contains('…')).collect()
+}
+
+#[rstest]
+fn tests_that_a_document_names_exist(#[files("../../docs/*.md")] document: PathBuf) {
+    let tests = tests();
+    let missing: Vec<_> = named(&text(&document)).into_iter().filter(|name| !tests.contains(*name)).map(str::to_owned).collect();
+    assert_eq!(missing, [""; 0], "{}", document.display());
+}
+
+/// The rows of the tables below a heading, without the tables' heads.
+fn rows<'a>(document: &'a str, heading: &str) -> Vec<&'a str> {
+    let section = document.split("\n## ").find(|section| section.starts_with(heading)).expect(heading);
+    let mut rows: Vec<&str> = Vec::new();
+    for line in section.lines().filter(|line| line.starts_with('|')) {
+        if line.starts_with("| ---") {
+            rows.pop();
+        } else {
+            rows.push(line);
+        }
+    }
+    rows
+}
+
+#[rstest]
+#[case("On purpose")]
+#[case("Admitting a Pod again")]
+#[case("Small differences")]
+fn every_difference_has_a_test(#[case] heading: &str) {
+    let document = text(&root().join("docs/compatibility.md"));
+    let rows = rows(&document, heading);
+    assert!(rows.len() > 3, "{heading}");
+    for row in rows {
+        assert!(!named(row).is_empty() || row.contains("e2e.bats"), "no test: {row}");
+    }
+}
+
+/// The differences that the project decided on. Those of rollouts are a list of what is to come.
+#[test]
+fn every_decided_difference_is_a_row() {
+    let document = text(&root().join("docs/compatibility.md"));
+    for id in [
+        "Q-1 ", "Q-2 ", "Q-3 ", "Q-4 ", "Q-5 ", "P-6 ", "Q-6 ", "Q-7 ", "Q-8 ", "Q-9 ", "Q-10 ", "Q-11 ", "Q-13, ",
+        "Q-16 ", "Q-17 ", "Q-22 ", "Q-24 ", "Q-27 ", "startup probes ", "V-3, V-50 ",
+    ] {
+        assert!(document.lines().any(|line| line.starts_with(&format!("| {id}"))), "no row for {id}");
+    }
+}
+
+fn documents() -> Vec<PathBuf> {
+    let mut documents: Vec<_> = fs::read_dir(root())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    documents.extend(files(&root().join("docs"), "md"));
+    documents.extend(files(&root().join("examples"), "md"));
+    documents
+}
+
+/// What a heading is called in a link, as GitHub does it.
+fn anchor(heading: &str) -> String {
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .chars()
+        .filter_map(|character| match character {
+            ' ' => Some('-'),
+            '-' | '_' => Some(character),
+            character if character.is_alphanumeric() => Some(character.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut broken = Vec::new();
+    for document in documents() {
+        for link in text(&document).split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link.to_owned())) {
+            if link.starts_with("http") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() { document.clone() } else { document.with_file_name(file) };
+            let is_there = target.exists()
+                && (heading.is_empty()
+                    || text(&target).lines().any(|line| line.starts_with('#') && anchor(line) == heading));
+            if !is_there {
+                broken.push(format!("{}: {link}", document.display()));
+            }
+        }
+    }
+    assert_eq!(broken, [""; 0]);
+}
+
+/// The lines of the `console` blocks of a text that call pillion.
+fn commands(text: &str) -> Vec<&str> {
+    let mut is_console = false;
+    let mut commands = Vec::new();
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            is_console = language == "console";
+        } else if is_console && line.trim_start().starts_with("pillion ") {
+            commands.push(line.trim());
+        }
+    }
+    commands
+}
+
+#[rstest]
+fn commands_that_a_document_shows_work(
+    #[files("../../README.md")]
+    #[files("../../docs/migration.md")]
+    #[files("../../examples/*/README.md")]
+    document: PathBuf,
+) {
+    let document = text(&document);
+    let commands = commands(&document);
+    assert!(!commands.is_empty(), "no commands");
+    for command in commands {
+        let arguments = command.split_whitespace().skip(1);
+        Command::cargo_bin("pillion").unwrap().current_dir(root()).args(arguments).assert().success();
+    }
+}
