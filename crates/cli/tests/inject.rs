@@ -411,6 +411,18 @@ fn what_cannot_be_done_ends_with_2(#[case] args: &[&str], #[case] message: &str)
     assert!(run.err.contains(message), "{}", run.err);
 }
 
+#[rstest]
+#[case::metadata("metadata: 3\nspec: {containers: []}", "metadata: is a number, must be an object")]
+#[case::containers(
+    "metadata: {labels: {logs: collect}}\nspec: {containers: 3}",
+    "spec.containers: is a number, must be a list"
+)]
+fn what_is_no_pod_is_refused(#[case] pod: &str, #[case] message: &str) {
+    let run = run(&[("set.yaml", SET)], &["--sidecar-sets=set.yaml"], &format!("apiVersion: v1\nkind: Pod\n{pod}\n"));
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{}", run.err);
+    assert!(run.err.contains(message), "{}", run.err);
+}
+
 #[test]
 fn a_time_has_to_be_one() {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"));

@@ -49,3 +49,52 @@ fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
         Err(_) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_else_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.1");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(replace(&folder.path().join("none/page.1"), b"").unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::create_dir(folder.path().join("page.1")).unwrap();
+        assert_eq!(replace(&folder.path().join("page.1"), b"").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert!(replace(Path::new("/"), b"").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_permissions_kept() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "one").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        replace(&link, b"two").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_device_is_written_to() {
+        replace(Path::new("/dev/null"), b"one").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        assert_eq!(replace(Path::new("/dev/full"), b"one").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use pillion_host::Module;
 use pillion_host::metadata::Metadata;
-use pillion_host::{Module, file};
 
+use crate::files;
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -68,7 +69,7 @@ fn execute(args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
         terminal.warn(format_args!("hostCapabilities: {capability} is listed, but the module does not seem to use it"));
     }
     let annotated = metadata.write_into(&module)?;
-    file::replace(&args.output_path, &annotated).with_context(named(&args.output_path))
+    files::write(&args.output_path, &annotated)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

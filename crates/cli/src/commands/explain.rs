@@ -1,5 +1,6 @@
 //! `pillion explain`.
 
+mod policy;
 mod structured;
 mod subject;
 mod text;
@@ -9,12 +10,11 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
-use pillion_core::json;
 use pillion_core::settings::Settings;
 
-use self::subject::{Subject, Told};
+use self::subject::Told;
 use crate::manifest::{self, Manifest};
-use crate::preview::{self, Assembled, Inputs, Manifests, Preview, Situation};
+use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::yaml;
@@ -30,19 +30,21 @@ an API server sent. SidecarSets, Namespaces and ControllerRevisions are taken fr
 and from --settings; what is imitated of controllers and of the API server is what `pillion inject` imitates. Where a \
 SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
-The built-in module judges the Pod too, so that what is said here is what a policy server does.
+The built-in module judges the Pod too, so that what is said here is what a policy server does. Where --settings is a \
+ClusterAdmissionPolicy, its rules, selectors and mode are told of as well; its matchConditions are not looked at.
 
 Exit codes: 0 explained; 1 where the policy refuses a Pod; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion explain test_data/deployment-web.yaml --sidecar-sets test_data/sidecarset-log-agent.yaml
+  pillion explain examples/security-agent
+  pillion explain -f examples/log-agent/app.yaml --sidecar-sets examples/log-agent/sidecarset.yaml
   pillion explain test_data/pod-create-review.json --settings test_data/settings-log-agent.json
   # exits with 1: the policy refuses the Pod
   pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
-  # why not this one, and what to do about it
-  pillion explain test_data/deployment-web.yaml test_data/sidecarset-log-agent.yaml --sidecar-set log-agent
-  pillion explain - -o json --settings test_data/settings-log-agent.json < test_data/deployment-web.yaml";
+  # why one SidecarSet is not injected, and what to do about it
+  pillion explain examples/canary --sidecar-set log-agent-canary
+  cat examples/log-agent/*.yaml | pillion explain -o json";
 
 /// The arguments of `pillion explain`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +80,8 @@ enum Format {
 /// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Situation { namespace, .. } = &args.situation;
-    let settings = args.situation.settings.as_deref().map(preview::of_files).transpose()?.unwrap_or_default();
+    let (settings, policy) =
+        args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let Some(beside) = read(&args.situation.sidecar_sets, args.inputs.recursive, terminal)? else {
         return Ok(Status::Failed);
     };
@@ -88,7 +91,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let all = || beside.iter().chain(&given);
     let assembled = preview::assemble(settings, all());
     let cluster = preview::cluster_of(all(), namespace, args.situation.namespace_labels());
-    let preview = Preview::new(crate::module::load()?, assembled.value.clone(), Arc::clone(&cluster), namespace);
+    let module = preview::module(terminal)?;
+    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), namespace);
     let Ok(settings) = Settings::decode(assembled.value.clone()) else {
         return Ok(problems(&assembled, terminal));
     };
@@ -98,7 +102,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let mut subjects = Vec::new();
     for manifest in &given {
-        subjects.extend(subject::of(manifest, &preview)?);
+        subjects.extend(subject::of(manifest, &preview));
     }
     if subjects.is_empty() {
         bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");
@@ -107,9 +111,24 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if settings.sidecar_sets.is_empty() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
+    if let Some(doubt) = policy.as_ref().and_then(policy::doubts) {
+        terminal.warn(doubt);
+    }
     let mut told = Vec::new();
     for subject in subjects {
-        told.push(tell(subject, &settings, (&preview, &cluster), &args.only)?);
+        let answer = preview.ask(&subject.request)?;
+        let mut explained = subject.explained(&settings, policy.as_ref(), cluster.as_ref(), answer);
+        if !explained.agrees() {
+            bail!(
+                "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it",
+                explained.label
+            );
+        }
+        explained.sets.iter_mut().for_each(|set| subject::as_written(set, &assembled.value));
+        if !args.only.is_empty() {
+            explained.sets.retain(|set| args.only.contains(&set.name));
+        }
+        told.push(explained);
     }
     for namespace in preview.assumed() {
         terminal.warn(format_args!("Namespace \"{namespace}\" is in no manifest; give it, or --namespace-labels"));
@@ -148,28 +167,6 @@ fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
         Some(name) => bail!("there is no SidecarSet \"{name}\"; there are {}", known.join(", ")),
         None => Ok(()),
     }
-}
-
-/// Explains one Pod, asks the module about it too, and keeps the SidecarSets that are asked for.
-fn tell(
-    subject: Subject,
-    settings: &Settings,
-    (preview, cluster): (&Preview, &Arc<Manifests>),
-    only: &[String],
-) -> anyhow::Result<Told> {
-    let answer = preview.ask(&subject.request)?;
-    let mut told = subject.explained(settings, cluster.as_ref(), answer);
-    if !told.agrees() {
-        bail!(
-            "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it: {}",
-            told.label,
-            json::shown(&told.answer.message.clone().unwrap_or_default().into())
-        );
-    }
-    if !only.is_empty() {
-        told.sets.retain(|set| only.contains(&set.name));
-    }
-    Ok(told)
 }
 
 fn print(args: &Args, told: &[Told], terminal: &mut Terminal) -> anyhow::Result<()> {

@@ -34,14 +34,14 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
 /// is told here and exits with 1.
 ///
 /// # Errors
-/// Where the reader of the output has gone.
+/// Where the output cannot be written.
 fn as_kwctl(done: anyhow::Result<()>, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    match done.and_then(|()| terminal.finish()) {
+    match done {
         Ok(()) => Ok(Status::Done),
         Err(error) if terminal::is_closed_pipe(&error) => Err(error),
         Err(error) => {
-            // What was answered before stands.
-            let _ = terminal.finish();
+            // What was answered before stands before it.
+            terminal.finish()?;
             terminal.error(&error);
             Ok(Status::Refused)
         }

@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use self::args::{Inputs, Situation};
 pub use self::cluster::Manifests;
 pub use self::label::label;
-pub use self::settings::{Assembled, assemble, of_files};
+pub use self::settings::{Assembled, assemble, of_files, with_policy};
 use crate::manifest::Manifest;
 use crate::module;
 use crate::terminal::Terminal;

@@ -23,8 +23,16 @@ pub struct Assembled {
 /// Of several policies in one file the one that is asked about Pods is taken.
 ///
 /// # Errors
-/// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
+/// As [`with_policy`].
 pub fn of_files(path: &Path) -> anyhow::Result<Value> {
+    with_policy(path).map(|(settings, _)| settings)
+}
+
+/// [`of_files`], and the manifest of the policy where the settings stand in one.
+///
+/// # Errors
+/// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
+pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
     let mut manifests = manifest::read(&[path.to_owned()], false)?;
     let is_policy = |manifest: &Manifest| {
         json::text(&manifest.value, &["apiVersion"]).starts_with("policies.kubewarden.io/")
@@ -34,10 +42,13 @@ pub fn of_files(path: &Path) -> anyhow::Result<Value> {
     let for_pods: Vec<&Manifest> = policies.iter().copied().filter(|policy| is_for_pods(&policy.value)).collect();
     let candidates = if for_pods.is_empty() { &policies } else { &for_pods };
     match candidates.as_slice() {
-        [policy] => Ok(json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default()),
+        [policy] => {
+            let settings = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();
+            Ok((settings, Some(policy.value.clone())))
+        }
         [] => match (manifests.pop(), manifests.is_empty()) {
-            (None, _) => Ok(Value::Null),
-            (Some(settings), true) if settings.value.get("kind").is_none() => Ok(settings.value),
+            (None, _) => Ok((Value::Null, None)),
+            (Some(settings), true) if settings.value.get("kind").is_none() => Ok((settings.value, None)),
             (Some(other), true) => bail!(
                 "{}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
                 path.display(),

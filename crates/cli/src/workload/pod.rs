@@ -25,8 +25,11 @@ pub fn of(object: &Value, template: &Template, namespace: &str) -> Option<Value>
     let source = object.pointer(&template.pointer)?;
     let Some((api_version, kind)) = &template.owner else {
         let mut pod = source.clone();
-        if json::text(&pod, &["metadata", "namespace"]).is_empty() {
-            json::object_mut(pod.as_object_mut()?, "metadata")?.insert("namespace".to_owned(), namespace.into());
+        if json::text(&pod, &["metadata", "namespace"]).is_empty()
+            // A Pod whose metadata is no object is for the policy to refuse.
+            && let Some(metadata) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "metadata"))
+        {
+            metadata.insert("namespace".to_owned(), namespace.into());
         }
         return Some(pod);
     };
@@ -127,6 +130,8 @@ mod tests {
         pod["metadata"]["namespace"] = json!("shop");
         assert_eq!(with, pod);
         pod["metadata"]["namespace"] = json!("other");
+        assert_eq!(made(&pod), pod);
+        pod["metadata"] = json!(3);
         assert_eq!(made(&pod), pod);
     }
 }

@@ -110,7 +110,9 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn looks_numeric(text: &str, first: char) -> bool {
-    (first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) && text.chars().all(|char| NUMERIC.contains(char))
+    let starts_so = |char: char| char.is_ascii_digit() || char == '.';
+    let starts = starts_so(first) || (matches!(first, '+' | '-') && text.chars().nth(1).is_none_or(starts_so));
+    starts && text.chars().all(|char| NUMERIC.contains(char))
 }
 
 /// Whether YAML allows a character outside of escapes and everyone sees it. Breaks of lines are not among them.

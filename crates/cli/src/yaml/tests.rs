@@ -21,6 +21,8 @@ fn printed(value: &Value) -> String {
 #[case::word(json!("nginx"), "nginx")]
 #[case::image(json!("fluent/fluent-bit:3.0"), "fluent/fluent-bit:3.0")]
 #[case::flag(json!("--verbose"), "--verbose")]
+#[case::short_flag(json!("-c"), "-c")]
+#[case::negative_number_as_text(json!("-.5"), "\"-.5\"")]
 #[case::quantity(json!("128Mi"), "128Mi")]
 #[case::milli(json!("500m"), "500m")]
 #[case::reference(json!("$(POD)/x"), "$(POD)/x")]

@@ -184,6 +184,9 @@ fn settings_are_read_as_such_where_that_is_asked_for() {
     assert_eq!(check(here.path(), &["a.yaml"], "").code, 2);
     assert_eq!(check(here.path(), &["--settings", "a.yaml"], "").code, 1);
     assert_eq!(check(here.path(), &["--settings", "empty.yaml"], "").code, 0);
+    // Given once more, it is still one file.
+    let answer = check(here.path(), &["a.yaml", "--settings", "a.yaml"], "");
+    assert!(answer.err.starts_with("1 error, 0 warnings in 1 settings file"), "{}", answer.err);
     let answer = check(here.path(), &["--settings", "list.yaml"], "");
     assert_eq!(answer.code, 1);
     assert!(answer.out.contains("settings are an object, this is a list"), "{}", answer.out);

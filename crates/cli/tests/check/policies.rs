@@ -96,3 +96,22 @@ fn settings_that_do_not_fit_are_found() {
         "{both:?}"
     );
 }
+
+#[test]
+fn members_of_groups_are_read_too() {
+    let set = json_set("a", &json!({"containers": [{"name": "a", "image": ""}]}));
+    let text = format!(
+        "apiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicyGroup\nmetadata: {{name: g}}\nspec:\n  \
+         policies:\n    a.b:\n      module: registry://registry.example.com/pillion:v1\n      settings:\n        \
+         sidecarSets: [{set}]\n    other:\n      module: registry://registry.example.com/other:v1\n"
+    );
+    let found = found(&text);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!(
+        found[0],
+        "warning 6:5 spec.policies.a.b: members of a policy group may not mutate: nothing is injected -> use a \
+         ClusterAdmissionPolicy"
+    );
+    assert!(found[1].starts_with("error 9:"), "{}", found[1]);
+    assert!(found[1].contains(" spec.policies.a.b.settings.sidecarSets[0].spec.containers[0].image: "), "{}", found[1]);
+}

@@ -44,6 +44,8 @@ pub enum Kind {
     ResourcesPolicy,
     /// Refused: the Pod cannot be decoded.
     Undecodable,
+    /// The policy's own manifest keeps it from being asked, or from changing anything; Kubewarden's rules, not ours.
+    Policy,
 }
 
 impl Kind {
@@ -87,6 +89,7 @@ impl Kind {
             Self::NameTaken => "NameTaken",
             Self::ResourcesPolicy => "ResourcesPolicy",
             Self::Undecodable => "Undecodable",
+            Self::Policy => "Policy",
         }
     }
 
@@ -94,7 +97,7 @@ impl Kind {
     /// no rule was asked.
     pub const fn rule(self) -> &'static str {
         match self {
-            Self::Undecodable => "",
+            Self::Undecodable | Self::Policy => "",
             Self::PodNotActive => "P-2",
             Self::OtherNamespace => "P-4",
             Self::Paused

@@ -8,10 +8,13 @@ use crate::selector::{Op, Requirement, Selector, Values, label_of};
 /// The most labels that are shown of an object that lacks the one in question.
 const SHOWN: usize = 8;
 
+/// What a Pod is called.
+pub const POD: &str = "Pod";
+
 /// Something that has labels.
 #[derive(Clone, Copy, Debug)]
 pub struct Labelled<'a> {
-    /// What it is called at the start of a sentence.
+    /// What it is called at the start of a sentence: [`POD`], or `Namespace "shop"`.
     pub name: &'a str,
     /// Its labels.
     pub labels: Option<&'a Object>,
@@ -38,7 +41,7 @@ impl Labelled<'_> {
             Some(value) => format!("{} has \"{value}\", wanted {wanted}", self.name),
             None => format!("{} has no label \"{key}\"{}, wanted {wanted}", self.name, self.others()),
         };
-        let who = if self.kind == Kind::PodLabel { "the Pod or its template" } else { "the Namespace" };
+        let who = if self.name == POD { "the Pod or its template" } else { "the Namespace" };
         let remedy = match (requirement.op, requirement.values.iter().next()) {
             (Op::In, Some(value)) => format!("label {who} {key}={value}, or change the selector"),
             (Op::NotIn | Op::DoesNotExist, _) => format!("take label {key} from {who}, or change the selector"),

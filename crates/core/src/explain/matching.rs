@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::finding::{Finding, Kind};
-use super::labels::Labelled;
+use super::labels::{Labelled, POD};
 use crate::field::FieldPath;
 use crate::json;
 use crate::lookup::Lookup;
@@ -46,7 +46,7 @@ fn labels(selector: &Selector<'_>, query: Query<'_>) -> Vec<Finding> {
             remedy: "select Pods by at least one label".to_owned(),
         }];
     }
-    Labelled { name: "Pod", labels: query.pod.labels(), kind: Kind::PodLabel }.unsatisfied(selector, &path)
+    Labelled { name: POD, labels: query.pod.labels(), kind: Kind::PodLabel }.unsatisfied(selector, &path)
 }
 
 fn namespace(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, lookup: &dyn Lookup) -> Vec<Finding> {

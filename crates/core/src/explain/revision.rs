@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::finding::{Finding, Kind};
-use super::labels::Labelled;
+use super::labels::{Labelled, POD};
 use crate::field::FieldPath;
 use crate::json;
 use crate::pod::Pod;
@@ -74,7 +74,7 @@ impl fmt::Display for Why {
             Self::NoPercentage => f.write_str("policy Partial, and spec.updateStrategy.partition is no percentage"),
             Self::Standing => f.write_str("the Pod was injected with it before"),
             Self::Drawn { partition, drawn } => {
-                write!(f, "{partition} of Pods get the stored revision; the request's uid drew {drawn:.1}%")
+                write!(f, "{partition} of Pods get the stored revision; this request's uid draws {drawn:.1}%")
             }
         }
     }
@@ -113,6 +113,6 @@ fn why(latest: &SidecarSet, effective: &SidecarSet, query: Query<'_>, is_latest:
 
 fn not_selected(set: &SidecarSet, pod: Pod<'_>) -> Option<Finding> {
     let selector = Selector::parse(set.spec(&["updateStrategy", "selector"])?).ok()?;
-    let labelled = Labelled { name: "Pod", labels: pod.labels(), kind: Kind::PodLabel };
+    let labelled = Labelled { name: POD, labels: pod.labels(), kind: Kind::PodLabel };
     labelled.unsatisfied(&selector, &FieldPath::new("spec.updateStrategy.selector")).into_iter().next()
 }

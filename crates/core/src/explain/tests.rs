@@ -286,7 +286,7 @@ fn injection(pod: &Value, edit: &Value) -> Injection {
 )]
 #[case::m4_drawn(
     json!({"revision": {"revisionName": "s-1", "policy": "Partial"}, "update": {"partition": "100%"}}),
-    Some("s-1"), "100% of Pods get the stored revision; the request's uid drew 81.4%"
+    Some("s-1"), "100% of Pods get the stored revision; this request's uid draws 81.4%"
 )]
 fn the_revision_and_why(#[case] strategy: Value, #[case] stored: Option<&str>, #[case] why: &str) {
     let edit = json!({"injectionStrategy": {"revision": strategy["revision"]}, "updateStrategy": strategy["update"]});

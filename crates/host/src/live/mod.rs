@@ -160,11 +160,9 @@ impl Live {
         };
         let mut items = api.list(&params).await.map_err(|error| failed(&error))?.items;
         for object in &mut items {
-            // What the policy server drops to keep its copy of the cluster small.
-            object.metadata.managed_fields = None;
-            if object.metadata.annotations.is_some() {
-                object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
-            }
+            // What the policy server drops to keep its copy of the cluster small; it leaves them empty.
+            object.managed_fields_mut().clear();
+            object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
             mask(object, field_masks.as_ref());
         }
         let types = TypeMeta { api_version: api_version.clone(), kind: format!("{kind}List") };

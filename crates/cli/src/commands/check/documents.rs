@@ -15,6 +15,8 @@ pub enum Role {
     Settings,
     /// A Kubewarden policy that runs this module.
     Policy,
+    /// A group of Kubewarden policies of which one runs this module.
+    PolicyGroup,
     /// A `SidecarSet`.
     SidecarSet,
     /// A stored version of a `SidecarSet`.
@@ -29,6 +31,8 @@ pub enum Role {
 
 /// The kinds of Kubewarden policies with one module.
 const POLICIES: [&str; 2] = ["ClusterAdmissionPolicy", "AdmissionPolicy"];
+/// The kinds of those with several.
+const GROUPS: [&str; 2] = ["ClusterAdmissionPolicyGroup", "AdmissionPolicyGroup"];
 
 /// Tells what a document is.
 pub fn role(document: &Value) -> Role {
@@ -38,7 +42,14 @@ pub fn role(document: &Value) -> Role {
     match (group, kind) {
         (_, "SidecarSet") => Role::SidecarSet,
         ("apps.kruise.io", kind) if kind.eq_ignore_ascii_case("SidecarSet") => Role::SidecarSet,
-        ("policies.kubewarden.io", kind) if POLICIES.contains(&kind) && is_ours(document) => Role::Policy,
+        ("policies.kubewarden.io", kind)
+            if POLICIES.contains(&kind) && json::at(document, &["spec"]).is_some_and(is_ours) =>
+        {
+            Role::Policy
+        }
+        ("policies.kubewarden.io", kind) if GROUPS.contains(&kind) && members(document).next().is_some() => {
+            Role::PolicyGroup
+        }
         ("apps", "ControllerRevision")
             if json::at(document, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some() =>
         {
@@ -53,10 +64,15 @@ pub fn role(document: &Value) -> Role {
     }
 }
 
-/// A policy that runs this module, or has settings that only this module has.
-fn is_ours(policy: &Value) -> bool {
-    json::text(policy, &["spec", "module"]).contains("pillion")
-        || json::at(policy, &["spec", "settings"]).is_some_and(is_settings)
+/// Whether what is below this `spec` runs this module, or has settings that only this module has.
+fn is_ours(spec: &Value) -> bool {
+    json::text(spec, &["module"]).contains("pillion") || json::at(spec, &["settings"]).is_some_and(is_settings)
+}
+
+/// The members of a group that run this module, by name.
+pub fn members(group: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let members = json::object(group, &["spec", "policies"]).into_iter().flatten();
+    members.map(|(name, member)| (name.as_str(), member)).filter(|(_, member)| is_ours(member))
 }
 
 /// Whether an object has a key that only the settings of this policy have, or one that looks like it.
@@ -104,6 +120,12 @@ mod tests {
         json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
                "spec": {"module": "ghcr.io/kubewarden/policies/psa:v1", "settings": {"bundle": 1, "role": "x"}}}),
         Role::Other
+    )]
+    #[case::group(
+        json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicyGroup",
+               "spec": {"policies": {"a": {"module": "ghcr.io/kubewarden/policies/psa:v1"},
+                                     "b": {"module": "registry://registry.example.com/pillion:v1"}}}}),
+        Role::PolicyGroup
     )]
     #[case::revision_of_a_sidecar_set(
         json!({"apiVersion": "apps/v1", "kind": "ControllerRevision",

@@ -72,7 +72,8 @@ pub struct Args {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut input = Input::default();
     let paths: Vec<PathBuf> = args.paths.iter().chain(&args.files).cloned().collect();
-    for (paths, is_settings) in [(&paths, false), (&args.settings, true)] {
+    // Settings first: the same file may be in a folder, too.
+    for (paths, is_settings) in [(&args.settings, true), (&paths, false)] {
         for source in manifest::sources_each(paths, args.recursive) {
             match source {
                 Ok(source) => input.read(&source, is_settings),
@@ -127,9 +128,11 @@ struct Input {
 
 impl Input {
     fn read(&mut self, source: &Arc<Source>, is_settings: bool) {
-        if !self.files.contains(&source.name) {
-            self.files.push(source.name.clone());
+        // A file that is given twice is one file.
+        if self.files.contains(&source.name) {
+            return;
         }
+        self.files.push(source.name.clone());
         for parsed in manifest::parse_each(source) {
             match parsed {
                 Ok(manifest) => {
@@ -175,7 +178,14 @@ fn check(documents: &[Document]) -> Vec<Finding> {
         raw: document.manifest.value.pointer("/spec/settings").unwrap_or(&Value::Null),
         ..Spot::document(&document.manifest)
     });
-    let mut settings: Vec<_> = of_settings.chain(of_policies).map(settings::judge).collect();
+    let of_members = of(Role::PolicyGroup).flat_map(|document| {
+        documents::members(&document.manifest.value).map(|(name, member)| Spot {
+            base: FieldPath::new("spec.policies").child(name).child("settings"),
+            raw: member.get("settings").unwrap_or(&Value::Null),
+            ..Spot::document(&document.manifest)
+        })
+    });
+    let mut settings: Vec<_> = of_settings.chain(of_policies).chain(of_members).map(settings::judge).collect();
     let spots: Vec<_> = of(Role::SidecarSet).map(|document| Spot::sidecar_set(&document.manifest)).collect();
     let (sets, mut findings) = sets::decode(&spots);
     let items = settings.iter().flat_map(|judged| judged.items.iter().cloned());
@@ -215,6 +225,7 @@ fn summary(findings: &[Finding], input: &Input) -> String {
     for (role, one, many) in [
         (Role::Settings, "settings file", "settings files"),
         (Role::Policy, "policy", "policies"),
+        (Role::PolicyGroup, "policy group", "policy groups"),
         (Role::SidecarSet, "SidecarSet", "SidecarSets"),
     ] {
         let number = input.count(role);

@@ -111,8 +111,6 @@ impl<'a> Spot<'a> {
 pub struct Subject<'a> {
     /// Where it stands.
     pub spot: Spot<'a>,
-    /// The version in which it is written.
-    pub version: Version,
     /// Its v1beta1 form, as it is written.
     pub set: SidecarSet,
     /// The same, defaulted and hashed.
@@ -122,10 +120,8 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Decodes a `SidecarSet`; nothing where its types are wrong.
     pub fn of(spot: Spot<'a>) -> Option<Self> {
-        let decoded = decode(spot.raw.clone()).ok()?;
-        let version = decoded.version();
-        let set = decoded.into_sidecar_set();
-        Some(Self { prepared: prepared(&set), spot, version, set })
+        let set = decode(spot.raw.clone()).ok()?.into_sidecar_set();
+        Some(Self { prepared: prepared(&set), spot, set })
     }
 }
 

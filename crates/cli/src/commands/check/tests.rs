@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pillion_core::settings::Settings;
-use pillion_testkit::strategies::{damaged, sidecar_sets};
+use pillion_testkit::strategies::{damaged, pointers, sidecar_sets};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::locate::{Aim, place, resolve};
 use super::*;
 
 fn findings(settings: &Value) -> Option<Vec<Finding>> {
@@ -27,6 +28,26 @@ fn paths_of_errors(findings: &[Finding]) -> Vec<String> {
 
 fn settings() -> impl Strategy<Value = Value> {
     sidecar_sets().prop_map(|sets| json!({"sidecarSets": sets, "featureGates": {}, "systemNamespace": "kruise-system"}))
+}
+
+/// The path of what a JSON pointer names.
+fn path_of(value: &Value, pointer: &str) -> FieldPath {
+    let mut at = value;
+    let mut path = FieldPath::default();
+    for token in pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")) {
+        path = match at {
+            Value::Array(items) => {
+                let index: usize = token.parse().unwrap();
+                at = &items[index];
+                path.index(index)
+            }
+            other => {
+                at = &other[&token];
+                path.key(&token)
+            }
+        };
+    }
+    path
 }
 
 proptest! {
@@ -50,6 +71,36 @@ proptest! {
         for finding in &found {
             prop_assert!(finding.place.source.text.get(finding.place.span.clone()).is_some_and(|text| !text.is_empty()));
             prop_assert!(!finding.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_scalar_is_found_in_json_and_in_yaml(settings in prop_oneof![settings(), damaged(settings())]) {
+        let json = serde_json::to_string_pretty(&settings).unwrap();
+        let yaml = crate::yaml::document(&crate::yaml::Tree::conventional(&settings));
+        for text in [json, yaml] {
+            let source = Arc::new(Source { name: "settings.yaml".to_owned(), text });
+            let Some(manifest) = manifest::parse(&source).ok().and_then(|mut all| all.pop()) else { continue };
+            for pointer in pointers(&settings) {
+                let value = settings.pointer(&pointer).unwrap();
+                let path = path_of(&settings, &pointer);
+                let target = resolve(&settings, &path);
+                prop_assert!(target.is_whole, "{path}");
+                if target.pointer != pointer || value.is_object() || value.is_array() || value.is_null() {
+                    continue;
+                }
+                let place = place(&manifest, &path, Aim::Value, None);
+                let text = source.text.get(place.span).unwrap();
+                // What stands over several lines in YAML cannot be read without them.
+                let is_on_one_line = |text: &str| !text.is_empty() && !text.contains('\n');
+                let is_simple = is_on_one_line(text) && value.as_str().is_none_or(is_on_one_line);
+                // Large numbers lose digits in YAML.
+                let printed = value.to_string();
+                if is_simple && text != printed {
+                    let read = manifest::parse(&Arc::new(Source { name: String::new(), text: format!("v: {text}\n") }));
+                    prop_assert_eq!(&read.unwrap()[0].value["v"], value, "{} in {}", path, text);
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether Kubewarden asks the policy about a Pod at all: what a ClusterAdmissionPolicy says beside its settings.
 
 use pillion_core::explain::finding::{Finding, Kind};
-use pillion_core::explain::labels::Labelled;
+use pillion_core::explain::labels::{Labelled, POD};
 use pillion_core::field::FieldPath;
 use pillion_core::json::{self, Object};
 use pillion_core::pod::Pod;
@@ -17,7 +17,7 @@ pub fn blockers(policy: &Value, pod: Pod<'_>, namespace: (&str, Option<&Object>)
     let name = format!("Namespace \"{}\"", namespace.0);
     let labelled = Labelled { name: &name, labels: namespace.1, kind: Kind::Policy };
     findings.extend(namespace_selector(policy, labelled));
-    let labelled = Labelled { name: "Pod", labels: pod.labels(), kind: Kind::Policy };
+    let labelled = Labelled { name: POD, labels: pod.labels(), kind: Kind::Policy };
     findings.extend(failing(policy, "objectSelector", labelled));
     if json::text(policy, &["spec", "mode"]) == "monitor" {
         findings.push(Finding {

@@ -4,7 +4,6 @@ use pillion_core::explain::finding::Finding;
 use pillion_core::explain::parts::{Container, Part, Parts};
 use pillion_core::explain::revision::Revision;
 use pillion_core::explain::{Decision, Explained, Match};
-use pillion_core::outcome::Verdict;
 use serde_json::Value;
 
 use super::subject::Told;
@@ -16,10 +15,10 @@ pub fn list(told: &[Told]) -> Tree {
 }
 
 fn pod(told: &Told) -> Tree {
-    let verdict = match &told.outcome.verdict {
-        Verdict::Refused(_) => "Refused",
-        Verdict::Mutated(_) => "Mutated",
-        Verdict::Unchanged => "Unchanged",
+    let verdict = match &told.answer {
+        answer if !answer.accepted => "Refused",
+        answer if answer.mutated_object.is_some() => "Mutated",
+        _ => "Unchanged",
     };
     let warnings = told.answer.warnings.iter().flatten().map(|warning| text(warning)).collect();
     map([
@@ -27,9 +26,10 @@ fn pod(told: &Told) -> Tree {
         ("source", text(&told.place)),
         ("namespace", text(&told.namespace)),
         ("verdict", text(verdict)),
-        ("code", told.answer.code.filter(|_| told.is_refused()).map_or(none(), |code| Tree::Scalar(code.into()))),
+        ("code", told.answer.code.filter(|_| !told.answer.accepted).map_or(none(), |code| Tree::Scalar(code.into()))),
         ("message", optional(told.answer.message.as_deref())),
         ("warnings", Tree::List(warnings)),
+        ("policy", findings(told.policy.iter().chain(&told.forbidden))),
         ("reasons", findings(&told.pod)),
         ("sidecarSets", Tree::List(told.sets.iter().map(set).collect())),
     ])
@@ -63,7 +63,7 @@ fn set(set: &Explained) -> Tree {
     map(entries)
 }
 
-fn findings(findings: &[Finding]) -> Tree {
+fn findings<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Tree {
     let finding = |finding: &Finding| {
         map([
             ("reason", text(finding.kind.name())),
@@ -75,7 +75,7 @@ fn findings(findings: &[Finding]) -> Tree {
             ("remedy", text(&finding.remedy)),
         ])
     };
-    Tree::List(findings.iter().map(finding).collect())
+    Tree::List(findings.into_iter().map(finding).collect())
 }
 
 fn revision(revision: &Revision) -> Tree {

@@ -1,17 +1,22 @@
 //! A Pod that is to be explained: from a manifest, or from a request that an API server sent.
 
+use std::iter;
+
 use pillion_core::admission::pod::{Context, PodRequest};
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::{self, Decision, Explained};
+use pillion_core::field::FieldPath;
 use pillion_core::json;
 use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
 use pillion_core::outcome::{Outcome, Verdict};
+use pillion_core::pod::Pod;
 use pillion_core::request::{Request, Target};
 use pillion_core::settings::Settings;
 use pillion_core::time::Timestamp;
 use pillion_host::{Cluster, ClusterError, ResourceRequest, ValidationResponse};
 use serde_json::Value;
 
+use super::policy;
 use crate::manifest::Manifest;
 use crate::preview::{Manifests, Preview, label};
 use crate::workload;
@@ -36,6 +41,10 @@ pub struct Told {
     pub place: String,
     /// Its namespace.
     pub namespace: String,
+    /// Why Kubewarden does not ask the policy, or takes no notice of what it says; empty where it does.
+    pub policy: Vec<Finding>,
+    /// Why Kubewarden refuses what the policy makes of the Pod.
+    pub forbidden: Option<Finding>,
     /// What is about no single `SidecarSet`.
     pub pod: Vec<Finding>,
     /// The SidecarSets, in the order of injection.
@@ -44,24 +53,24 @@ pub struct Told {
     pub of: usize,
     /// How many of them are injected.
     pub injected: usize,
-    /// What the rules answer.
-    pub outcome: Outcome,
+    /// What the rules of injection answer; they have none to what is no creation of a Pod.
+    pub outcome: Option<Outcome>,
     /// What the built-in module answers.
     pub answer: ValidationResponse,
 }
 
 /// The Pods that a manifest describes: none where it is something else.
-///
-/// # Errors
-/// Where the Pod of a template cannot be made.
-pub fn of(manifest: &Manifest, preview: &Preview) -> anyhow::Result<Vec<Subject>> {
+pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
     let object = &manifest.value;
     let place = format!("{}:{}", manifest.source.name, manifest.line());
     if let Some(request) = request_in(object) {
+        if !matches!(json::text(request, &["kind", "kind"]), "Pod" | "") {
+            return Vec::new();
+        }
         let namespace = json::text(request, &["namespace"]);
         let made = json::at(request, &["object"]).filter(|object| !object.is_null());
         let made = made.or_else(|| json::at(request, &["oldObject"])).unwrap_or(&Value::Null);
-        return Ok(vec![Subject { label: label(made, namespace), place, request: request.clone() }]);
+        return vec![Subject { label: label(made, namespace), place, request: request.clone() }];
     }
     let mut subjects = Vec::new();
     let templates = workload::templates(object);
@@ -73,7 +82,7 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> anyhow::Result<Vec<Subject>
         }
         subjects.push(Subject { label, place: place.clone(), request });
     }
-    Ok(subjects)
+    subjects
 }
 
 /// The request of an AdmissionReview, or the object itself where it is a bare request.
@@ -86,23 +95,33 @@ fn request_in(object: &Value) -> Option<&Value> {
 }
 
 impl Subject {
-    /// The explanation, beside the module's `answer`.
-    pub fn explained(self, settings: &Settings, cluster: &Manifests, answer: ValidationResponse) -> Told {
+    /// The explanation, beside the module's `answer`; `policy` is the manifest that the settings stood in.
+    pub fn explained(
+        self,
+        settings: &Settings,
+        policy: Option<&Value>,
+        cluster: &Manifests,
+        answer: ValidationResponse,
+    ) -> Told {
         let Self { label, place, request } = self;
         let of = settings.sidecar_sets.len();
-        let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Outcome| {
+        let refusal = answer.message.clone().filter(|_| !answer.accepted);
+        let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Option<Outcome>| {
             let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
-            Told { label, place, namespace: namespace.to_owned(), pod, sets, of, injected, outcome, answer }
+            let (policy, forbidden) = (Vec::new(), None);
+            let namespace = namespace.to_owned();
+            Told { label, place, namespace, policy, forbidden, pod, sets, of, injected, outcome, answer }
         };
         let request = match Request::decode(request) {
             Ok(request) => request,
             Err(refusal) => {
                 let findings = refusal.reasons().map(Finding::from).collect();
-                return told("", findings, Vec::new(), refusal.into());
+                return told("", findings, Vec::new(), Some(refusal.into()));
             }
         };
         if request.target() != Target::PodCreate {
-            return told(&request.namespace, vec![not_a_creation(&request)], Vec::new(), Verdict::Unchanged.into());
+            let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
+            return told(&request.namespace, findings, Vec::new(), None);
         }
         let asked = PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
         let context = Context {
@@ -118,7 +137,22 @@ impl Subject {
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(assumed);
         }
-        told(&explanation.namespace, explanation.pod, explanation.sets, explanation.outcome)
+        let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
+        if let (Some(policy), Ok(pod)) = (policy, Pod::decode(&request.object)) {
+            let found = namespace_labels(cluster, &told.namespace);
+            told.policy = policy::blockers(policy, pod, (&told.namespace, found.as_ref()));
+            let is_changed = told.answer.mutated_object.is_some();
+            told.forbidden = policy::forbids_changes(policy).filter(|_| is_changed && told.policy.is_empty());
+        }
+        told
+    }
+}
+
+fn namespace_labels(cluster: &Manifests, name: &str) -> Option<json::Object> {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
+    match FromManifests(cluster).get(&object) {
+        Answer::Found(found) => json::object(&found, &["metadata", "labels"]).cloned(),
+        Answer::NotFound | Answer::Failed(_) => None,
     }
 }
 
@@ -128,11 +162,23 @@ fn not_a_creation(request: &Request) -> Finding {
     let what = format!("{operation:?} of {}{below}", kind.kind).to_ascii_lowercase();
     Finding {
         kind: Kind::PodNotActive,
-        path: pillion_core::field::FieldPath::new("operation"),
+        path: FieldPath::new("operation"),
         wanted: "CREATE of Pod".to_owned(),
         found: Some(what.clone()),
         problem: format!("this is a {what}; SidecarSets are injected when a Pod is created, and never after"),
         remedy: "create the Pod anew".to_owned(),
+    }
+}
+
+/// What the policy says to a request that is not about injection.
+fn refused(message: String) -> Finding {
+    Finding {
+        kind: Kind::Policy,
+        path: FieldPath::default(),
+        wanted: String::new(),
+        found: None,
+        problem: message,
+        remedy: String::new(),
     }
 }
 
@@ -147,15 +193,32 @@ fn assumed(set: &mut Explained) {
     }
 }
 
+/// Names the field that the author wrote: v1alpha1 has `spec.namespace`, which becomes a selector when it is read.
+pub fn as_written(set: &mut Explained, settings: &Value) {
+    let Decision::NotInjected(findings) = &mut set.decision else { return };
+    let mut manifests = json::items(settings, &["sidecarSets"]).iter();
+    let manifest = manifests.find(|manifest| json::text(manifest, &["metadata", "name"]) == set.name);
+    let is_short = |manifest: &Value| {
+        json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"
+            && !json::text(manifest, &["spec", "namespace"]).is_empty()
+    };
+    if manifest.is_some_and(is_short) {
+        for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::OtherNamespace) {
+            finding.path = FieldPath::new("spec.namespace");
+        }
+    }
+}
+
 impl Told {
-    /// Whether the policy refuses the Pod.
+    /// Whether the Pod is refused.
     pub fn is_refused(&self) -> bool {
-        !self.answer.accepted
+        self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())
     }
 
     /// Whether the module answers what the rules answer: the decision, the code, and who is injected or refuses.
     pub fn agrees(&self) -> bool {
-        let (accepted, code) = match &self.outcome.verdict {
+        let Some(outcome) = &self.outcome else { return true };
+        let (accepted, code) = match &outcome.verdict {
             Verdict::Refused(refusal) => (false, Some(refusal.code().as_u16())),
             Verdict::Unchanged | Verdict::Mutated(_) => (true, None),
         };
@@ -164,7 +227,7 @@ impl Told {
         let code_agrees = accepted || self.answer.code == code;
         accepted == self.answer.accepted
             && code_agrees
-            && audit.eq(self.outcome.audit.iter().map(|(key, value)| (*key, value.as_str())))
+            && audit.eq(outcome.audit.iter().map(|(key, value)| (*key, value.as_str())))
     }
 }
 

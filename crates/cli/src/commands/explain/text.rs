@@ -7,7 +7,6 @@ use pillion_core::explain::parts::{Container, Fate, Part, Parts};
 use pillion_core::explain::revision::{Revision, Why};
 use pillion_core::explain::{Decision, Explained, Match};
 use pillion_core::inject::container::List;
-use pillion_core::outcome::Verdict;
 
 use super::subject::Told;
 
@@ -20,10 +19,14 @@ const NAMES: usize = 32;
 /// Where `out` takes no more.
 pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Result<()> {
     writeln!(out, "{}: {}", told.label, heading(told))?;
-    for finding in &told.pod {
-        reason(out, "  ", finding, told.is_refused(), true)?;
+    for finding in told.policy.iter().chain(&told.forbidden) {
+        reason(out, "  the policy's ", finding, false, true)?;
     }
-    if !told.pod.is_empty() && !told.is_refused() {
+    let is_refused = !told.answer.accepted;
+    for finding in &told.pod {
+        reason(out, "  ", finding, is_refused, true)?;
+    }
+    if told.outcome.is_none() || (!told.pod.is_empty() && !is_refused) {
         // No SidecarSet was looked at.
         return Ok(());
     }
@@ -36,10 +39,16 @@ pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Resul
 
 fn heading(told: &Told) -> String {
     let sets = if told.of == 1 { "SidecarSet" } else { "SidecarSets" };
-    match &told.outcome.verdict {
-        Verdict::Refused(refusal) => format!("the policy refuses it ({})", refusal.code().as_u16()),
-        _ if told.of == 0 => "no SidecarSets".to_owned(),
-        _ => format!("{} of {} {sets} injected", told.injected, told.of),
+    let heading = match told.answer.code.filter(|_| !told.answer.accepted) {
+        Some(code) => format!("the policy refuses it ({code})"),
+        None if told.outcome.is_none() => "nothing to inject".to_owned(),
+        None if told.of == 0 => "no SidecarSets".to_owned(),
+        None => format!("{} of {} {sets} injected", told.injected, told.of),
+    };
+    match (&told.policy[..], &told.forbidden) {
+        ([], None) => heading,
+        ([], Some(_)) => "the policy server refuses it".to_owned(),
+        _ => format!("nothing happens, since the policy is not asked or not heeded; otherwise {heading}"),
     }
 }
 
@@ -89,7 +98,8 @@ fn reason(out: &mut dyn Write, indent: &str, finding: &Finding, with_rule: bool,
         write!(out, " [{}]", finding.kind.rule())?;
     }
     writeln!(out)?;
-    remedy(out, &format!("{indent}  "), finding, with_remedy)
+    let below = " ".repeat(indent.len() - indent.trim_start().len() + 2);
+    remedy(out, &below, finding, with_remedy)
 }
 
 fn remedy(out: &mut dyn Write, indent: &str, finding: &Finding, with_remedy: bool) -> io::Result<()> {

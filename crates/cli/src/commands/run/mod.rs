@@ -24,11 +24,11 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion run --request-path test_data/pod-create-review.json --settings-path test_data/settings-log-agent.json policy.wasm
+  pillion run -r test_data/pod-create-review.json -s test_data/settings-log-agent.json policy.wasm
   pillion run -r - --settings-json '{}' policy.wasm < test_data/pod-create-review.json
 
 Exit codes, as kwctl's: 0 when the policy has answered, also when it refuses; 1 when the settings are not valid or
-something cannot be read; 2 when the arguments are wrong.";
+something cannot be read; 2 when the arguments are wrong or the output cannot be written.";
 
 /// Runs a policy module on an admission request, and prints the response as one line of JSON.
 ///
@@ -132,7 +132,7 @@ enum Mode {
 /// Runs `pillion run`.
 ///
 /// # Errors
-/// Where the reader of the output has gone; everything else is told here, since it exits as kwctl does.
+/// Where the output cannot be written; everything else is told here, since it exits as kwctl does.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     super::as_kwctl(execute(args, terminal), terminal)
 }

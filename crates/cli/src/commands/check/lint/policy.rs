@@ -24,6 +24,11 @@ pub(super) fn check(judged: &Judged<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let policy = Spot::document(judged.spot.manifest);
+    if let Some(member) = judged.spot.base.as_str().strip_prefix("spec.policies.") {
+        let member = format!("spec.policies.{}", member.strip_suffix(".settings").unwrap_or(member));
+        let message = "members of a policy group may not mutate: nothing is injected";
+        return vec![policy.warning(&member, message, "use a ClusterAdmissionPolicy")];
+    }
     let spec = policy.raw.get("spec").unwrap_or(&Value::Null);
     let rules = Rules::of(spec);
     let mut findings = modes(&policy, spec);
