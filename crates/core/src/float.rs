@@ -59,11 +59,8 @@ fn nearest(mut number: Whole, exponent: i64) -> f64 {
     let size = |whole: &Whole| i64::try_from(whole.bits()).unwrap_or_default();
     let shift = (size(&divisor) - size(&number) + 55).min(2 - LEAST);
     let by = usize::try_from(shift.unsigned_abs()).unwrap_or_default();
-    if shift < 0 {
-        divisor.shift(by)
-    } else {
-        number.shift(by)
-    }
+    let scaled = if shift < 0 { &mut divisor } else { &mut number };
+    scaled.shift(by);
     let (mut mantissa, rest) = number.divided(divisor);
     let mut power = -shift;
     let excess = (64 - mantissa.leading_zeros() as usize).saturating_sub(MANTISSA).max(2);

@@ -100,6 +100,22 @@ fn backstep(text: &str) -> Option<&'static str> {
     (text == "." || text.starts_with("..")).then_some(BACKSTEP)
 }
 
+/// `text` before and after the first `mark` in it.
+///
+/// For marks of several characters in short texts: the standard library's search would be three kilobytes of module.
+#[inline(never)]
+pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
+    let place = text.as_bytes().windows(mark.len()).position(|window| window == mark.as_bytes())?;
+    Some((text.get(..place)?, text.get(place + mark.len()..)?))
+}
+
+/// Splits `path['key']`; `None` where there is no subscript, or nothing before it.
+#[inline(never)]
+pub fn subscript(path: &str) -> Option<(&str, &str)> {
+    let (field, key) = cut(path.strip_suffix("']")?, "['")?;
+    (!field.is_empty()).then_some((field, key))
+}
+
 /// A percentage: digits and `%`.
 pub fn is_percent(text: &str) -> bool {
     text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
@@ -147,6 +163,25 @@ mod tests {
         assert!(config_key("..a").is_some() && config_key("").is_some() && config_key("a/b").is_some());
         assert_eq!(env_var_name("A.b-C_9"), None);
         assert!(env_var_name("9A").is_some() && env_var_name("A=").is_some() && env_var_name("").is_some());
+    }
+
+    #[test]
+    fn texts_are_cut_at_the_first_mark() {
+        assert_eq!(cut("a--b--c", "--"), Some(("a", "b--c")));
+        assert_eq!(cut("é--", "--"), Some(("é", "")));
+        assert_eq!(cut("---", "--"), Some(("", "-")));
+        for none in ["", "-", "a-b-"] {
+            assert_eq!(cut(none, "--"), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn subscripts() {
+        assert_eq!(subscript("metadata.labels['a']"), Some(("metadata.labels", "a")));
+        assert_eq!(subscript("a['b']['c']"), Some(("a", "b']['c")));
+        for none in ["metadata.labels", "['a']", "metadata.labels['a'", "metadata.labels[a]", "']"] {
+            assert_eq!(subscript(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -52,7 +52,9 @@ fn split_domain(image: &str) -> (Option<&str>, &str) {
     match image.split_once('/') {
         Some((HUB_INDEX, rest)) => (Some(HUB), rest),
         Some((first, rest))
-            if first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase) =>
+            if first == "localhost"
+                || first.contains(['.', ':'])
+                || first.bytes().any(|byte| byte.is_ascii_uppercase()) =>
         {
             (Some(first), rest)
         }

@@ -3,6 +3,7 @@
 //! The host answers them one by one; each is asked at most once per request ([`Memo`]) and only when a rule needs
 //! it. "Not found" and "could not ask" are different answers: the first is a fact, the second means try again.
 
+use crate::format;
 use crate::ordered::Map;
 use std::cell::RefCell;
 
@@ -79,8 +80,8 @@ impl Lookup for Memo<'_> {
 /// looked at. "Not found" is only what says so of an object by name: a kind that the API server does not serve, or a
 /// 404 on the way to it, is no fact about the object. The text itself is never shown to users.
 pub fn classify(error: &str) -> Answer {
-    let message = error.split("Stack backtrace").next().unwrap_or_default().to_ascii_lowercase();
-    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    let message = format::cut(error, "Stack backtrace").map_or(error, |(before, _)| before).to_ascii_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|text| format::cut(&message, text).is_some());
     if says(&["cannot find "]) && says(&[" named '"]) {
         Answer::NotFound
     } else if says(&["forbidden", "not been granted access", "unauthorized", "code: 401", "code: 403"]) {

@@ -17,7 +17,7 @@ pub(crate) struct Node<'v, 'p> {
     pub(crate) place: Place<'p>,
 }
 
-impl<'v, 'p> Node<'v, 'p> {
+impl<'v> Node<'v, '_> {
     /// A whole object.
     pub(crate) const fn root(value: &'v Value) -> Self {
         Self { value, place: Place::new("") }
@@ -74,6 +74,18 @@ impl<'v, 'p> Node<'v, 'p> {
     #[inline(never)]
     pub(crate) fn optional_text(&self, key: &str) -> Option<&'v str> {
         self.raw(key).and_then(Value::as_str)
+    }
+
+    /// Whether the text of `key` is empty or not there.
+    #[inline(never)]
+    pub(crate) fn is_empty(&self, key: &str) -> bool {
+        self.text(key).is_empty()
+    }
+
+    /// Whether the text of `key`, `""` where there is none, is one of `texts`.
+    #[inline(never)]
+    pub(crate) fn is_one_of(&self, key: &str, texts: &[&str]) -> bool {
+        texts.contains(&self.text(key))
     }
 
     /// The text of this value, `""` where it is none.
@@ -159,7 +171,7 @@ impl<'v, 'p> Node<'v, 'p> {
     pub(crate) fn one_of_at(&self, key: &str, place: &Place<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
         match self.text(key) {
             "" => errors.required(place, &[key, " must be one of: ", &known.join(", ")].concat()),
-            value if known.contains(&value) => {}
+            _ if self.is_one_of(key, known) => {}
             value => errors.not_supported(place, value, known),
         }
     }
@@ -168,7 +180,7 @@ impl<'v, 'p> Node<'v, 'p> {
     #[inline(never)]
     pub(crate) fn known(&self, key: &str, known: &[&str], errors: &mut Vec<FieldError>) {
         if let Some(value) = self.optional_text(key)
-            && !known.contains(&value)
+            && !self.is_one_of(key, known)
         {
             errors.not_supported(&self.place.child(key), value, known);
         }
@@ -192,10 +204,17 @@ impl<'v, 'p> Node<'v, 'p> {
         }
     }
 
+    /// Requires that the text of `key`, `""` where there is none, has the format `format`.
+    #[inline(never)]
+    pub(crate) fn always_formatted(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
+        let text = self.text(key);
+        errors.wrong(&self.place.child(key), text, format(text));
+    }
+
     /// Requires that the text of `key` has the format `format`, where it is not empty.
     #[inline(never)]
     pub(crate) fn formatted_unless_empty(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
-        if !self.text(key).is_empty() {
+        if !self.is_empty(key) {
             self.formatted(key, format, errors);
         }
     }
@@ -214,7 +233,7 @@ pub(crate) type Format = fn(&str) -> Option<&'static str>;
 
 /// The items of a list.
 pub(crate) struct Items<'v, 'p> {
-    items: std::slice::Iter<'v, Value>,
+    left: std::slice::Iter<'v, Value>,
     index: usize,
     above: &'p Place<'p>,
     key: &'p str,
@@ -223,7 +242,7 @@ pub(crate) struct Items<'v, 'p> {
 impl<'v, 'p> Items<'v, 'p> {
     /// The items of the list `key` below `above`.
     pub(crate) fn of(items: &'v [Value], above: &'p Place<'p>, key: &'p str) -> Self {
-        Self { items: items.iter(), index: 0, above, key }
+        Self { left: items.iter(), index: 0, above, key }
     }
 }
 
@@ -233,7 +252,7 @@ impl<'v, 'p> Iterator for Items<'v, 'p> {
     // Compiled once, not into every loop.
     #[inline(never)]
     fn next(&mut self) -> Option<Self::Item> {
-        let value = self.items.next()?;
+        let value = self.left.next()?;
         let place = self.above.item(self.key, self.index);
         self.index += 1;
         Some(Node { value, place })

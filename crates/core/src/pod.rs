@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{FieldError, Place};
 use crate::json::{self, Object};
 use crate::names;
+use crate::schema;
 
 /// A Pod whose fields that the rules read have the shapes of core/v1; everything else in it is unknown and stays so.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +18,7 @@ impl<'a> Pod<'a> {
     /// Every field of another shape, with its path.
     pub fn decode(object: &'a Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
-        shape::pod(object, &mut errors);
+        schema::check_shape(object, &schema::POD, &Place::new(""), &mut errors);
         if errors.is_empty() { Ok(Self(object)) } else { Err(errors) }
     }
 
@@ -87,146 +88,6 @@ pub fn is_injected(container: &Value) -> bool {
         .iter()
         .find(|variable| name(variable) == names::ENV_IS_INJECTED)
         .is_some_and(|variable| json::text(variable, &["value"]) == "true")
-}
-
-/// The shapes that the rules rely on.
-mod shape {
-    use super::{Cause, FieldError, FieldPath, Value, json};
-
-    type Errors = Vec<FieldError>;
-
-    /// A path that costs nothing until something is wrong: a chain of steps on the stack.
-    #[derive(Clone, Copy)]
-    enum Trail<'a> {
-        Root,
-        Key(&'a Trail<'a>, &'a str),
-        Index(&'a Trail<'a>, usize),
-        Entry(&'a Trail<'a>, &'a str),
-    }
-
-    impl Trail<'_> {
-        fn path(self) -> FieldPath {
-            match self {
-                Self::Root => FieldPath::default(),
-                Self::Key(parent, key) => parent.path().child(key),
-                Self::Index(parent, index) => parent.path().index(index),
-                Self::Entry(parent, key) => parent.path().key(key),
-            }
-        }
-
-        fn wrong(self, found: &Value, expected: &str, errors: &mut Errors) {
-            let found = json::type_name(found);
-            errors.push(FieldError::new(&self.path(), Cause::Type, format!("is {found}, must be {expected}")));
-        }
-    }
-
-    /// A member that is there; null is not.
-    fn member<'a>(parent: &'a Value, key: &str) -> Option<&'a Value> {
-        parent.get(key).filter(|value| !value.is_null())
-    }
-
-    fn text(parent: &Value, trail: Trail<'_>, key: &str, errors: &mut Errors) {
-        if let Some(value) = member(parent, key)
-            && !value.is_string()
-        {
-            Trail::Key(&trail, key).wrong(value, "a string", errors);
-        }
-    }
-
-    fn text_map(parent: &Value, trail: Trail<'_>, key: &str, errors: &mut Errors) {
-        let Some(value) = member(parent, key) else { return };
-        let trail = Trail::Key(&trail, key);
-        let Some(map) = value.as_object() else { return trail.wrong(value, "an object", errors) };
-        for (key, value) in map {
-            if !value.is_string() {
-                Trail::Entry(&trail, key).wrong(value, "a string", errors);
-            }
-        }
-    }
-
-    fn object(
-        parent: &Value,
-        trail: Trail<'_>,
-        key: &str,
-        errors: &mut Errors,
-        check: impl Fn(&Value, Trail<'_>, &mut Errors),
-    ) {
-        let Some(value) = member(parent, key) else { return };
-        let trail = Trail::Key(&trail, key);
-        if value.is_object() { check(value, trail, errors) } else { trail.wrong(value, "an object", errors) }
-    }
-
-    fn objects(
-        parent: &Value,
-        trail: Trail<'_>,
-        key: &str,
-        errors: &mut Errors,
-        check: impl Fn(&Value, Trail<'_>, &mut Errors),
-    ) {
-        let Some(value) = member(parent, key) else { return };
-        let trail = Trail::Key(&trail, key);
-        let Some(list) = value.as_array() else { return trail.wrong(value, "a list", errors) };
-        for (index, item) in list.iter().enumerate() {
-            let trail = Trail::Index(&trail, index);
-            match item {
-                Value::Object(_) => check(item, trail, errors),
-                // An empty item, to the API server.
-                Value::Null => {}
-                _ => trail.wrong(item, "an object", errors),
-            }
-        }
-    }
-
-    pub(super) fn pod(pod: &Value, errors: &mut Errors) {
-        let root = Trail::Root;
-        if !pod.is_object() {
-            return root.wrong(pod, "a Pod", errors);
-        }
-        object(pod, root, "metadata", errors, metadata);
-        object(pod, root, "spec", errors, spec);
-        object(pod, root, "status", errors, |status, trail, errors| text(status, trail, "phase", errors));
-    }
-
-    fn metadata(metadata: &Value, trail: Trail<'_>, errors: &mut Errors) {
-        text(metadata, trail, "name", errors);
-        text(metadata, trail, "generateName", errors);
-        text(metadata, trail, "namespace", errors);
-        text_map(metadata, trail, "labels", errors);
-        text_map(metadata, trail, "annotations", errors);
-    }
-
-    fn spec(spec: &Value, trail: Trail<'_>, errors: &mut Errors) {
-        objects(spec, trail, "containers", errors, container);
-        objects(spec, trail, "initContainers", errors, container);
-        objects(spec, trail, "volumes", errors, named);
-        objects(spec, trail, "imagePullSecrets", errors, named);
-    }
-
-    fn named(item: &Value, trail: Trail<'_>, errors: &mut Errors) {
-        text(item, trail, "name", errors);
-    }
-
-    fn container(container: &Value, trail: Trail<'_>, errors: &mut Errors) {
-        text(container, trail, "name", errors);
-        text(container, trail, "restartPolicy", errors);
-        objects(container, trail, "env", errors, |variable, trail, errors| {
-            text(variable, trail, "name", errors);
-            text(variable, trail, "value", errors);
-        });
-        objects(container, trail, "volumeMounts", errors, |mount, trail, errors| {
-            text(mount, trail, "name", errors);
-            text(mount, trail, "mountPath", errors);
-            text(mount, trail, "subPathExpr", errors);
-        });
-        objects(container, trail, "volumeDevices", errors, |device, trail, errors| {
-            text(device, trail, "name", errors);
-            text(device, trail, "devicePath", errors);
-        });
-        object(container, trail, "resources", errors, |resources, trail, errors| {
-            object(resources, trail, "limits", errors, |_, _, _| {});
-            object(resources, trail, "requests", errors, |_, _, _| {});
-        });
-    }
 }
 
 #[cfg(test)]

@@ -81,64 +81,61 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Inj
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
     let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
     let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
-    reasons.extend(clash::find(source, sets, &records));
-    let plan = match plan(source, sets, &records, context) {
-        Ok(plan) if reasons.is_empty() => plan,
-        Ok(_) => return Err(reasons),
-        Err(more) => {
-            reasons.extend(more);
-            return Err(reasons);
-        }
-    };
+    reasons.append(&mut clash::find(source, sets, &records));
+    let mut plan = Plan { working: records::working_hot_upgrade(source.annotations()), ..Plan::default() };
+    plan.fill(source, sets, &records, context, &mut reasons);
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
         let pod = source.as_value().clone();
         return Ok(Injected { pod, sidecars: Map::new(), warnings: Vec::new() });
     }
-    Ok(apply(source, sets, plan, (records, without_image)))
-}
-
-fn plan<'a>(
-    pod: Pod<'_>,
-    sets: &'a [SidecarSet],
-    records: &Records,
-    context: Context,
-) -> Result<Plan<'a>, Vec<Reason>> {
-    let mut plan = Plan { working: records::working_hot_upgrade(pod.annotations()), ..Plan::default() };
-    let mut reasons = Vec::new();
-    let targets = resources::Targets::of(pod, sets, records);
-    let own = Own::of(pod, sets);
-    for set in sets {
-        let mut listed = Set::new();
-        let mut sidecars = 0_usize;
-        for (list, index, sidecar) in clash::sidecars(set) {
-            let resources = match targets.resources(set.name(), (list, index, sidecar)) {
-                Ok(resources) => resources,
-                Err(more) => {
-                    reasons.extend(more);
-                    continue;
-                }
-            };
-            if list == List::Containers || sidecar_set::is_native(sidecar) {
-                listed.insert(pod::name(sidecar).to_owned());
-            }
-            sidecars += 1;
-            plan.add(set, (list, sidecar), resources, &own);
-        }
-        for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
-            plan.secrets.push(secret);
-        }
-        if sidecars > 0 {
-            plan.records.push(record(set, listed, context.now));
-        }
-    }
-    sort_by(&mut plan.init_containers, |one, other| one.name().cmp(other.name()));
-    if context.sort_by_name {
-        sort_by(&mut plan.containers, |one, other| one.name().cmp(other.name()));
-    }
-    if reasons.is_empty() { Ok(plan) } else { Err(reasons) }
+    Ok(apply(source, sets, &mut plan, (records, without_image)))
 }
 
 impl<'a> Plan<'a> {
+    /// Adds what `sets` want, and every reason why they cannot have it.
+    fn fill(
+        &mut self,
+        pod: Pod<'_>,
+        sets: &'a [SidecarSet],
+        records: &Records,
+        context: Context,
+        reasons: &mut Vec<Reason>,
+    ) {
+        let targets = resources::Targets::of(pod, sets, records);
+        let own = Own::of(pod, sets);
+        for set in sets {
+            let mut listed = Set::new();
+            let mut sidecars = 0_usize;
+            for (list, index, sidecar) in clash::sidecars(set) {
+                let resources = match targets.resources(set.name(), (list, index, sidecar)) {
+                    Ok(resources) => resources,
+                    Err(mut more) => {
+                        reasons.append(&mut more);
+                        continue;
+                    }
+                };
+                if list == List::Containers || sidecar_set::is_native(sidecar) {
+                    listed.insert(pod::name(sidecar).to_owned());
+                }
+                sidecars += 1;
+                self.add(set, (list, sidecar), resources, &own);
+            }
+            for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
+                self.secrets.push(secret);
+            }
+            if sidecars > 0 {
+                self.records.push(record(set, listed, context.now));
+            }
+        }
+        sort_by(&mut self.init_containers, |one, other| one.name().cmp(other.name()));
+        if context.sort_by_name {
+            sort_by(&mut self.containers, |one, other| one.name().cmp(other.name()));
+        }
+    }
+
     fn add(
         &mut self,
         set: &'a SidecarSet,
@@ -198,7 +195,7 @@ fn record(set: &SidecarSet, sidecars: Set<String>, now: Timestamp) -> Record {
 fn apply(
     source: Pod<'_>,
     sets: &[SidecarSet],
-    plan: Plan<'_>,
+    plan: &mut Plan<'_>,
     (mut records, mut without_image): (Records, Records),
 ) -> Injected {
     let mut sidecars: Map<String, Vec<String>> = Map::new();
@@ -209,7 +206,7 @@ fn apply(
     warnings.append(&mut warnings::job(source, &plan.containers));
 
     let (mut is_new, mut is_new_without_image) = (false, false);
-    for record in plan.records {
+    for record in std::mem::take(&mut plan.records) {
         let hash = sets.iter().find(|set| set.name() == record.set);
         let hash = hash.map_or("", |set| set.annotation(names::HASH_WITHOUT_IMAGE)).to_owned();
         is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
@@ -224,16 +221,16 @@ fn apply(
         annotate(names::HASH_WITHOUT_IMAGE, without_image.to_text());
     }
     annotate(names::INJECTED_LIST, records::injected_list(source.annotations(), sets.iter().map(SidecarSet::name)));
-    for (key, text) in plan.annotations {
+    for (key, text) in std::mem::take(&mut plan.annotations) {
         annotate(&key, text);
     }
     let mut object = source.as_value().clone();
     set_annotations(&mut object, annotations);
 
     if let Some(spec) = object.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
-        place::containers(spec, List::Init, plan.init_containers);
-        place::containers(spec, List::Containers, plan.containers);
-        let shadowed = place::volumes(spec, plan.volumes);
+        place::containers(spec, List::Init, std::mem::take(&mut plan.init_containers));
+        place::containers(spec, List::Containers, std::mem::take(&mut plan.containers));
+        let shadowed = place::volumes(spec, std::mem::take(&mut plan.volumes));
         warnings.append(&mut warnings::shadowed(&shadowed));
         place::pull_secrets(spec, &plan.secrets);
     }

@@ -88,7 +88,9 @@ pub fn shared_devices<'a>(sidecar: &Value, own: &Own<'a>) -> Vec<&'a Value> {
 /// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
 /// digits. As the reference, `$$(NAME)` counts as one.
 fn expansions<'t>(text: &'t str, names: &mut Vec<&'t str>) {
-    for rest in text.split("$(").skip(1) {
+    let mut left = text;
+    while let Some((_, rest)) = format::cut(left, "$(") {
+        left = rest;
         let is_outside = |byte: u8| !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'.' | b'_');
         let end = rest.bytes().position(is_outside);
         if let Some((name, after)) = end.and_then(|end| rest.split_at_checked(end))
@@ -188,7 +190,7 @@ fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing>
         return Some(pod.name()).filter(|name| !name.is_empty()).ok_or(Missing::PodName);
     }
     let unusable = || Missing::Field(path.to_owned());
-    let (field, key) = subscript(path).ok_or_else(unusable)?;
+    let (field, key) = format::subscript(path).ok_or_else(unusable)?;
     let (map, checked) = match field {
         // The keys of annotations are checked in lower case, as the API server does.
         "metadata.annotations" => (pod.annotations(), key.to_ascii_lowercase()),
@@ -199,12 +201,6 @@ fn container_name_from<'a>(path: &str, pod: Pod<'a>) -> Result<&'a str, Missing>
         return Err(unusable());
     }
     map.and_then(|map| map.get(key)).and_then(Value::as_str).filter(|name| !name.is_empty()).ok_or_else(unusable)
-}
-
-/// Splits `path['key']`; `None` where there is no subscript.
-pub fn subscript(path: &str) -> Option<(&str, &str)> {
-    let (field, key) = path.strip_suffix("']")?.split_once("['")?;
-    (!field.is_empty()).then_some((field, key))
 }
 
 #[cfg(test)]

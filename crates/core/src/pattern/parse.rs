@@ -177,18 +177,12 @@ impl Parser<'_> {
         let outside = self.flags;
         let mut captures = true;
         if self.rest.next_if_eq(&'?').is_some() {
-            captures = match self.rest.peek() {
-                Some('P' | '<') => {
-                    self.name(FLAGS)?;
-                    true
-                }
-                _ => {
-                    if self.flags(FLAGS)? {
-                        return Ok(None);
-                    }
-                    false
-                }
-            };
+            captures = matches!(self.rest.peek(), Some('P' | '<'));
+            if captures {
+                self.name(FLAGS)?;
+            } else if self.flags(FLAGS)? {
+                return Ok(None);
+            }
         }
         let mut part = self.alternatives(nested + 1)?;
         self.rest.next_if_eq(&')').ok_or("a parenthesis is not closed")?;
@@ -218,7 +212,7 @@ impl Parser<'_> {
     /// Flags; whether they are for the rest of the group around them.
     fn flags(&mut self, wrong: &str) -> Result<bool, String> {
         let mut seen = String::new();
-        while let Some(one) = self.rest.next() {
+        for one in self.rest.by_ref() {
             let on = !seen.contains('-');
             match one {
                 ':' | ')' => {

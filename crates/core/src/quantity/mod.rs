@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use crate::format;
 use magnitude::Magnitude;
 
 /// The most digits that a quantity may be written with, and the largest power of ten that it may be multiplied by.
@@ -84,7 +85,10 @@ impl Quantity {
                 Self::parse(text.trim_matches(|c: char| c == ' ' || (c.is_whitespace() && !c.is_ascii())))
             }
             // serde_json writes every exponent with a sign; people leave the plus out.
-            Value::Number(number) => Self::parse(&number.as_str().replacen("e+", "e", 1)),
+            Value::Number(number) => match format::cut(number.as_str(), "e+") {
+                Some((digits, exponent)) => Self::parse(&[digits, "e", exponent].concat()),
+                None => Self::parse(number.as_str()),
+            },
             Value::Bool(_) => Err(QuantityError::Type("a boolean")),
             Value::Array(_) => Err(QuantityError::Type("a list")),
             Value::Object(_) => Err(QuantityError::Type("an object")),

@@ -101,7 +101,7 @@ fn check(value: &Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldErr
 }
 
 /// The error for a value of another type. The value is not shown: it may be a secret, or large.
-fn mismatch(value: &Value, expected: &str, place: &Place<'_>) -> FieldError {
+pub(super) fn mismatch(value: &Value, expected: &str, place: &Place<'_>) -> FieldError {
     let advice = match value {
         Value::Number(_) | Value::Bool(_) if expected == scalar::TEXT => "; put it in quotes",
         Value::String(text) if scalar::is_quoted(text, expected) => "; write it without quotes",

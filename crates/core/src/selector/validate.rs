@@ -51,8 +51,7 @@ fn check_expression(expression: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             expression.invalid("operator", wrong, errors);
         }
     }
-    let key = expression.text("key");
-    errors.wrong(&expression.at("key"), key, format::qualified_name(key));
+    expression.always_formatted("key", format::qualified_name, errors);
     for value in expression.items("values") {
         errors.wrong(&value.place, value.own_text(), format::label_value(value.own_text()));
     }

@@ -12,7 +12,7 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             let strategy = container.part("upgradeStrategy");
             if (list == "containers" || is_native(container.value))
                 && is_hot_upgrade(container.value)
-                && strategy.text("hotUpgradeEmptyImage").is_empty()
+                && strategy.is_empty("hotUpgradeEmptyImage")
             {
                 let wrong = "upgradeType HotUpgrade needs an image for the idle container";
                 strategy.required("hotUpgradeEmptyImage", wrong, errors);

@@ -21,7 +21,7 @@ pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<Fiel
     if Selection::of(set).is_none() {
         errors.required(&revision.place, "set revisionName or customVersion, or remove revision");
     }
-    if !revision.text("policy").is_empty() {
+    if !revision.is_empty("policy") {
         revision.known("policy", &POLICIES, errors);
     }
 }

@@ -18,11 +18,11 @@ const SUBRESOURCE_MAX: usize = 256;
 /// Checks `metadata` of a cluster-scoped object with the name rule of `SidecarSet`s.
 pub(super) fn check(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_name(metadata, "generateName", errors);
-    if metadata.text("name").is_empty() {
+    if metadata.is_empty("name") {
         metadata.required("name", "a SidecarSet needs a name", errors);
     }
     check_name(metadata, "name", errors);
-    if !metadata.text("namespace").is_empty() {
+    if !metadata.is_empty("namespace") {
         metadata.forbidden("namespace", "a SidecarSet is in no namespace; remove it", errors);
     }
     if metadata.number("generation") < 0 {
@@ -69,11 +69,11 @@ fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
         }
         for field in ["kind", "name", "uid"] {
-            if owner.text(field).is_empty() {
+            if owner.is_empty(field) {
                 owner.invalid(field, "must not be empty", errors);
             }
         }
-        if matches!(api_version, "v1" | "/v1") && owner.text("kind") == "Event" {
+        if matches!(api_version, "v1" | "/v1") && owner.is_one_of("kind", &["Event"]) {
             errors.invalid(&owner.place, "v1 Event", "an Event owns nothing");
         }
         if owner.flag("controller") {
@@ -100,10 +100,10 @@ fn check_finalizers(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 fn check_managed_fields(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for entry in metadata.items("managedFields") {
-        if !matches!(entry.text("operation"), "Apply" | "Update") {
+        if !entry.is_one_of("operation", &["Apply", "Update"]) {
             entry.invalid("operation", "must be Apply or Update", errors);
         }
-        if !matches!(entry.text("fieldsType"), "" | "FieldsV1") {
+        if !entry.is_one_of("fieldsType", &["", "FieldsV1"]) {
             entry.invalid("fieldsType", "must be FieldsV1", errors);
         }
         for (field, limit) in [("manager", MANAGER_MAX), ("subresource", SUBRESOURCE_MAX)] {

@@ -14,7 +14,7 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         } else {
             patch.required("annotations", "list the annotations to patch", errors);
         }
-        if patch.text("patchPolicy").is_empty() {
+        if patch.is_empty("patchPolicy") {
             patch.required("patchPolicy", "use Retain, Overwrite or MergePatchJson", errors);
         }
         for (key, _) in json::string_map(patch.value, &["annotations"]) {

@@ -18,7 +18,7 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
                 let wrong = "only init containers with restartPolicy Always can have a resourcesPolicy; remove it";
                 errors.forbidden(&policy.place, wrong);
             }
-            check_policy(container.value, &policy, errors);
+            check_policy(container.value, policy, errors);
         }
     }
 }

@@ -32,8 +32,7 @@ fn check_reference(reference: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let detail = ["apiVersion must be v1, not \"", version, "\""].concat();
         reference.invalid("fieldPath", &detail, errors);
     } else if field != "metadata.name" {
-        let subscript = field.strip_suffix("']").and_then(|field| field.split_once("['"));
-        let wrong = match subscript {
+        let wrong = match format::subscript(field) {
             Some(("metadata.labels", key)) => format::qualified_name(key),
             Some(("metadata.annotations", key)) => format::qualified_name(&key.to_ascii_lowercase()),
             _ => Some("use metadata.name, metadata.labels['<key>'] or metadata.annotations['<key>']"),

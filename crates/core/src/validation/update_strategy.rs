@@ -64,7 +64,7 @@ fn check_priority(priority: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         selector::check_not_empty(&term.part("matchSelector"), errors);
     }
     for term in priority.items("orderPriority") {
-        if term.text("orderedKey").is_empty() {
+        if term.is_empty("orderedKey") {
             term.required("orderedKey", NO_KEY, errors);
         }
     }

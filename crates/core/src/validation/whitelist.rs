@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::field::{Place, Report};
+use crate::field::Report;
 use crate::gates::Gates;
 use crate::json;
 use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::names;
 use crate::node::Node;
+use crate::outcome::Code;
 use crate::pattern::Pattern;
 use crate::selector::Selector;
 use crate::sidecar_set::SidecarSet;
@@ -37,9 +38,10 @@ pub fn check(
     }
     let rules = match inline {
         Some(rules) => Some(Cow::Borrowed(rules)),
-        None => match read(system_namespace, lookup, &spec.at(PATCHES), findings) {
-            Some(rules) => rules.map(Cow::Owned),
-            None => return,
+        None => match read(system_namespace, lookup) {
+            Ok(rules) => rules.map(Cow::Owned),
+            Err((Code::Unavailable, problem)) => return spec.required(PATCHES, &problem, &mut findings.unavailable),
+            Err((_, problem)) => return spec.required(PATCHES, &problem, &mut findings.invalid),
         },
     };
     let allowed = match rules.as_deref().map_or(Ok(Vec::new()), |rules| patterns(rules, set)) {
@@ -66,9 +68,8 @@ pub fn check(
     }
 }
 
-/// Reads the whitelist of the cluster: `Some(None)` where there is none (V-21), `None` where it cannot be read, which
-/// is reported.
-fn read(namespace: &str, lookup: &dyn Lookup, place: &Place<'_>, findings: &mut Findings) -> Option<Option<Value>> {
+/// Reads the whitelist of the cluster; `None` where there is none (V-21).
+fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, (Code, String)> {
     let name = names::WHITELIST_CONFIG_MAP;
     let object = ObjectRef {
         api_version: "v1",
@@ -77,27 +78,22 @@ fn read(namespace: &str, lookup: &dyn Lookup, place: &Place<'_>, findings: &mut 
         name: name.to_owned(),
     };
     match lookup.get(&object) {
-        Answer::NotFound => Some(None),
+        Answer::NotFound => Ok(None),
         Answer::Failed(_) => {
             let wrong = format!(
                 "ConfigMap \"{namespace}/{name}\" could not be read; try again, or set patchPodMetadataWhitelist in the settings"
             );
-            findings.unavailable.required(place, &wrong);
-            None
+            Err((Code::Unavailable, wrong))
         }
         Answer::Found(config_map) => {
             let Some(text) = json::at(&config_map, &["data", names::WHITELIST_KEY]).and_then(Value::as_str) else {
-                return Some(None);
+                return Ok(None);
             };
-            match json::parse(text.as_bytes()) {
-                Ok(rules) => Some(Some(rules)),
-                Err(error) => {
-                    let key = names::WHITELIST_KEY;
-                    let wrong = format!("{key} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}");
-                    findings.invalid.required(place, &wrong);
-                    None
-                }
-            }
+            let rules = json::parse(text.as_bytes()).map_err(|error| {
+                let key = names::WHITELIST_KEY;
+                (Code::Invalid, format!("{key} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}"))
+            })?;
+            Ok(Some(rules))
         }
     }
 }

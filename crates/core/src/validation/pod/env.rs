@@ -29,7 +29,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             let given = SOURCES.iter().filter(|key| source.has(key)).count();
             let wrong = match given {
                 0 => "must specify one of: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef",
-                _ if !variable.text("value").is_empty() => "must not be set beside a value that is not empty",
+                _ if !variable.is_empty("value") => "must not be set beside a value that is not empty",
                 1 => continue,
                 _ => "must not have more than one source; keep one",
             };
@@ -50,8 +50,7 @@ fn check_source(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
     for key in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(reference) = &source.get(key) {
-            let name = reference.text("name");
-            errors.wrong(&reference.at("name"), name, format::dns_subdomain(name));
+            reference.always_formatted("name", format::dns_subdomain, errors);
             reference.require_formatted("key", format::config_key, errors);
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
         reference.invalid("fieldPath", &["apiVersion \"", version, "\" is not known; use v1"].concat(), errors);
         return;
     }
-    match split_subscript(field_path) {
+    match format::subscript(field_path) {
         None => reference.known("fieldPath", allowed, errors),
         Some(("metadata.annotations", key)) => {
             errors.wrong(&reference.place, key, format::qualified_name(&lower_case(key)));
@@ -40,12 +40,6 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
             reference.invalid("fieldPath", "only metadata.labels and metadata.annotations take a key", errors);
         }
     }
-}
-
-/// Splits `path['key']`.
-fn split_subscript(field_path: &str) -> Option<(&str, &str)> {
-    let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
-    (!path.is_empty()).then_some((path, key))
 }
 
 /// A `resourceFieldRef`. Where it stands in a volume, it has to name the container.

@@ -15,7 +15,7 @@ pub(super) fn check(container: &Node<'_, '_>, spec: &Place<'_>, errors: &mut Vec
     // container were the first of the list.
     ports::check_host_ports(Items::of(std::slice::from_ref(container.value), spec, "initContainers"), errors);
 
-    if container.text("restartPolicy") == ALWAYS {
+    if container.is_one_of("restartPolicy", &[ALWAYS]) {
         probes::check(container, errors);
     } else {
         for key in FOR_NATIVE_ONLY {

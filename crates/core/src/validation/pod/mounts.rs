@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::paths::{check_descending, check_no_backsteps};
+use super::paths;
 use super::volumes::Volumes;
 use crate::field::{FieldError, Place, Report};
 use crate::json;
@@ -63,8 +63,8 @@ fn check_mounts(
             if of_image {
                 mount.invalid(key, "an image volume is mounted whole; remove it", errors);
             }
-            check_descending(value, &list.child(key), errors);
-            if key == "subPathExpr" && !mount.text("subPath").is_empty() {
+            errors.wrong(&list.child(key), value, paths::descending(value));
+            if key == "subPathExpr" && !mount.is_empty("subPath") {
                 mount.invalid(key, "subPath and subPathExpr exclude each other; remove one", errors);
             }
         }
@@ -128,10 +128,9 @@ fn check_devices(
         if device_paths.contains(path) {
             device.invalid("devicePath", UNIQUE, errors);
         }
-        let before = errors.len();
-        check_no_backsteps(path, &device.at("devicePath"), errors);
-        if errors.len() == before {
-            device_paths.insert(path);
+        match paths::without_backsteps(path) {
+            None => drop(device_paths.insert(path)),
+            Some(wrong) => device.invalid("devicePath", wrong, errors),
         }
         if mounts.contains_key(name) {
             device.invalid("name", "must not be in volumeMounts as well", errors);

@@ -1,28 +1,17 @@
-//! Paths of files and directories.
+//! Paths of files and directories: what is wrong with them, if anything.
 
-use crate::field::{FieldError, Place, Report};
-
-/// No element of `text` is `..`.
-pub(super) fn check_no_backsteps(text: &str, place: &Place<'_>, errors: &mut Vec<FieldError>) {
-    if text.split('/').any(|element| element == "..") {
-        errors.invalid(place, text, "must not contain '..'");
-    }
+/// No element of `path` is `..`.
+pub(super) fn without_backsteps(path: &str) -> Option<&'static str> {
+    path.split('/').any(|element| element == "..").then_some("must not contain '..'")
 }
 
-/// `text` is relative and stays below where it starts.
-#[inline(never)]
-pub(super) fn check_descending(text: &str, place: &Place<'_>, errors: &mut Vec<FieldError>) {
-    if text.starts_with('/') {
-        errors.invalid(place, text, "must be a relative path");
-    }
-    check_no_backsteps(text, place, errors);
+/// `path` is relative and stays below where it starts.
+pub(super) fn descending(path: &str) -> Option<&'static str> {
+    if path.starts_with('/') { Some("must be a relative path") } else { without_backsteps(path) }
 }
 
-/// As [`check_descending`], and `text` does not start with `..`: such names belong to the kubelet.
-#[inline(never)]
-pub(super) fn check_not_reserved(text: &str, place: &Place<'_>, errors: &mut Vec<FieldError>) {
-    check_descending(text, place, errors);
-    if text.starts_with("..") && !text.starts_with("../") {
-        errors.invalid(place, text, "must not start with '..'");
-    }
+/// As [`descending`], and `path` does not start with `..`: such names belong to the kubelet.
+pub(super) fn not_reserved(path: &str) -> Option<&'static str> {
+    let is_reserved = path.starts_with("..") && !path.starts_with("../");
+    descending(path).or(is_reserved.then_some("must not start with '..'"))
 }

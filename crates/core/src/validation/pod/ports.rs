@@ -1,6 +1,7 @@
 //! Ports of containers.
 
 use crate::field::{FieldError, Report};
+use crate::format;
 use crate::node::{Items, Node};
 use crate::ordered::Set;
 
@@ -77,7 +78,7 @@ fn port_name(name: &str) -> Option<&'static str> {
         Some("must contain only lower case letters, digits and hyphens")
     } else if !bytes.iter().any(u8::is_ascii_lowercase) {
         Some("must contain at least one letter (a-z)")
-    } else if name.contains("--") {
+    } else if format::cut(name, "--").is_some() {
         Some("must not contain consecutive hyphens")
     } else if name.starts_with('-') || name.ends_with('-') {
         Some("must not begin or end with a hyphen")

@@ -55,7 +55,7 @@ fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<Field
             errors.forbidden(&action.place, "must not have more than one action; remove this or the other one");
         } else {
             given = true;
-            check_one(kind, &action, errors);
+            check_one(kind, action, errors);
         }
     }
     if !given {

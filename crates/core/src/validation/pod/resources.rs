@@ -83,7 +83,7 @@ fn is_hugepages(name: &str) -> bool {
 
 /// A resource that Kubernetes itself defines.
 fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
+    !name.contains('/') || format::cut(name, "kubernetes.io/").is_some()
 }
 
 /// A resource that somebody else defines.

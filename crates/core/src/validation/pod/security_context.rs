@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::paths::check_descending;
+use super::paths;
 use crate::field::{Cause, FieldError, Place, Report};
 use crate::format;
 use crate::json;
@@ -29,7 +29,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     context.in_range("runAsUser", 0, ID_MAX, errors);
     context.in_range("runAsGroup", 0, ID_MAX, errors);
     context.known("procMount", &["Default", UNMASKED], errors);
-    if context.text("procMount") == UNMASKED {
+    if context.is_one_of("procMount", &[UNMASKED]) {
         let detail = "needs a Pod with hostUsers: false, which a SidecarSet cannot ask for; remove it";
         context.invalid("procMount", detail, errors);
     }
@@ -54,9 +54,9 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 fn check_seccomp(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     profile.one_of("type", &PROFILES, errors);
-    match (profile.text("type") == LOCALHOST, profile.optional_text(PROFILE)) {
+    match (profile.is_one_of("type", &[LOCALHOST]), profile.optional_text(PROFILE)) {
         (true, None) => profile.required(PROFILE, NEEDS_PROFILE, errors),
-        (true, Some(path)) => check_descending(path, &profile.at(PROFILE), errors),
+        (true, Some(_)) => profile.formatted(PROFILE, paths::descending, errors),
         (false, Some(_)) => profile.invalid(PROFILE, NO_PROFILE, errors),
         (false, None) => {}
     }

@@ -97,7 +97,7 @@ fn v21_the_gate_speaks_where_no_whitelist_does(
     for (allowed, expected) in [(false, closed), (true, open)] {
         let gates = Gates { patch_pod_metadata_defaults_allowed: allowed, ..Gates::default() };
         let findings = collect(|findings| {
-            whitelist::check(&set, gates, None, "kruise-system", &Cluster::of(answer.clone()), findings)
+            whitelist::check(&set, gates, None, "kruise-system", &Cluster::of(answer.clone()), findings);
         });
         assert_eq!(fields(&findings), expected, "gate {allowed}");
     }

@@ -112,7 +112,7 @@ fn check_data_sources(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         return;
     }
     let source = spec.part("dataSource");
-    let detail = if !reference.text("namespace").is_empty() {
+    let detail = if !reference.is_empty("namespace") {
         "dataSource does not go with dataSourceRef.namespace; remove it"
     } else if source.optional_text("apiGroup") != reference.optional_text("apiGroup")
         || ["kind", "name"].iter().any(|key| source.text(key) != reference.text(key))
@@ -128,7 +128,7 @@ fn check_data_source(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     object.require("name", errors);
     object.require("kind", errors);
     object.formatted_unless_empty("apiGroup", format::dns_subdomain, errors);
-    if object.text("apiGroup").is_empty() && object.text("kind") != "PersistentVolumeClaim" {
+    if object.is_empty("apiGroup") && !object.is_one_of("kind", &["PersistentVolumeClaim"]) {
         let detail = "must be a PersistentVolumeClaim where there is no apiGroup";
         errors.invalid(&object.place, object.text("kind"), detail);
     }

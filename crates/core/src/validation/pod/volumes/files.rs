@@ -1,7 +1,7 @@
 //! Volumes whose files come from objects: secret, configMap, downwardAPI.
 
 use super::super::field_ref;
-use super::super::paths::check_not_reserved;
+use super::super::paths;
 use super::check_mode;
 use crate::field::{FieldError, Place, Report};
 use crate::node::Node;
@@ -32,7 +32,7 @@ fn check_named(source: &Node<'_, '_>, name: &str, errors: &mut Vec<FieldError>) 
 pub(super) fn check_key_to_path(item: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     item.require("key", errors);
     item.require("path", errors);
-    check_not_reserved(item.text("path"), &item.at("path"), errors);
+    item.always_formatted("path", paths::not_reserved, errors);
     check_mode(item, "mode", errors);
 }
 
@@ -49,7 +49,7 @@ pub(super) fn check_downward_api(source: &Node<'_, '_>, errors: &mut Vec<FieldEr
 pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: Place<'_>, errors: &mut Vec<FieldError>) {
     let file = Node { value: file.value, place };
     file.require("path", errors);
-    check_not_reserved(file.text("path"), &file.at("path"), errors);
+    file.always_formatted("path", paths::not_reserved, errors);
     match (&file.get("fieldRef"), &file.get("resourceFieldRef")) {
         (None, None) => errors.required(&place, "each file needs a fieldRef or a resourceFieldRef"),
         (None, Some(resource)) => field_ref::check_resource(resource, true, errors),

@@ -1,7 +1,7 @@
 //! Storage that Kubernetes has retired but still takes: git, Flocker, Quobyte, flex drivers, Portworx, `StorageOS`,
 //! `ScaleIO`.
 
-use super::super::paths::check_descending;
+use super::super::paths;
 use super::{check_secret_ref, require_all};
 use crate::field::{FieldError, Report};
 use crate::format;
@@ -14,7 +14,7 @@ const TENANT_MAX: usize = 64;
 /// `gitRepo`.
 pub(super) fn check_git_repo(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require("repository", errors);
-    check_descending(source.text("directory"), &source.at("directory"), errors);
+    source.always_formatted("directory", paths::descending, errors);
 }
 
 /// `flocker`.

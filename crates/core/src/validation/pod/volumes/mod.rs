@@ -10,7 +10,7 @@ mod projected;
 use serde_json::Value;
 
 use super::images::PULL_POLICIES;
-use super::paths::check_no_backsteps;
+use super::paths;
 use crate::field::{FieldError, Place, Report};
 use crate::format;
 use crate::node::{Items, Node, lower_case};
@@ -139,7 +139,7 @@ fn check_source(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         }
         given = true;
         (source.check)(&Node { value, place: volume.at(source.checked_as) }, errors);
-        if source.key == "ephemeral" && !volume.text("name").is_empty() {
+        if source.key == "ephemeral" && !volume.is_empty("name") {
             let name = claim_name(volume);
             errors.wrong(&volume.at("name"), &name, format::dns_subdomain(&name));
         }
@@ -161,7 +161,7 @@ fn check_empty_dir(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 fn check_host_path(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if source.require("path", errors) {
-        check_no_backsteps(source.text("path"), &source.at("path"), errors);
+        source.formatted("path", paths::without_backsteps, errors);
         source.known("type", &HOST_PATH_TYPES, errors);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::require_all;
 use crate::field::{FieldError, Report};
+use crate::format;
 use crate::node::Node;
 
 /// The longest `<volume>:<portal>` of an iSCSI volume with an initiator of its own, in bytes.
@@ -80,7 +81,14 @@ fn wrong_name(name: &str) -> Option<&'static str> {
 fn is_iscsi_name(name: &str) -> bool {
     if name.starts_with("iqn") {
         // The qualified name may have anything before it, as long as the text begins with "iqn".
-        name.match_indices("iqn.").any(|(start, prefix)| name.get(start + prefix.len()..).is_some_and(is_qualified))
+        let mut left = name;
+        while let Some((_, rest)) = format::cut(left, "iqn.") {
+            if is_qualified(rest) {
+                return true;
+            }
+            left = rest;
+        }
+        false
     } else if let Some(digits) = name.strip_prefix("eui") {
         has_digits(digits, 16)
     } else if let Some(digits) = name.strip_prefix("naa") {

@@ -1,6 +1,6 @@
 //! Projected volumes: several sources in one directory.
 
-use super::super::paths::check_not_reserved;
+use super::super::paths;
 use super::files::{check_downward_api_file, check_key_to_path};
 use super::{check_mode, check_new};
 use crate::field::{FieldError, Place, Report};
@@ -36,7 +36,7 @@ fn check_source<'v>(source: &Node<'v, '_>, volume: &Place<'_>, taken: &mut Set<&
             } else {
                 check_key_to_path(&item, errors);
             }
-            if !item.text("path").is_empty() {
+            if !item.is_empty("path") {
                 check_new(item.text("path"), taken, volume, errors);
             }
         }
@@ -49,7 +49,7 @@ fn check_source<'v>(source: &Node<'v, '_>, volume: &Place<'_>, taken: &mut Set<&
         let at = volume.child("path");
         match token.text("path") {
             "" => errors.required(&at, "a serviceAccountToken needs a path"),
-            path => check_not_reserved(path, &at, errors),
+            path => errors.wrong(&at, path, paths::not_reserved(path)),
         }
     }
     if let Some(bundle) = &source.get("clusterTrustBundle") {
@@ -81,7 +81,7 @@ fn check_trust_bundle(bundle: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         }
     }
     bundle.require("path", errors);
-    check_not_reserved(bundle.text("path"), &bundle.at("path"), errors);
+    bundle.always_formatted("path", paths::not_reserved, errors);
 }
 
 /// What is wrong with the name of a `ClusterTrustBundle`. What stands before the last colon says who signs.
