@@ -70,8 +70,10 @@ pub enum SessionError {
 /// # Errors
 /// [`SessionError`] where the text is no list of exchanges about Kubernetes.
 pub fn parse(text: &str) -> Result<Vec<Exchange>, SessionError> {
+    // `yes` is a text for kwctl, which writes it without quotes.
+    let options = serde_saphyr::options! { strict_booleans: true };
     let wire: Vec<exchange::Wire> =
-        serde_saphyr::from_str(text).map_err(|error| SessionError::Syntax(error.to_string()))?;
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| SessionError::Syntax(error.to_string()))?;
     let read = |(index, wire): (usize, exchange::Wire)| {
         let question =
             Question::parse(&wire.request).map_err(|problem| SessionError::Request { number: index + 1, problem })?;
