@@ -250,7 +250,7 @@ fn sets_without_fault_are_withheld_while_another_refuses() {
     json!({"metadata": {"labels": {"app": "web"}, "annotations": {"kruise.io/sidecarset-hash": "["}}}),
     "metadata.annotations[kruise.io/sidecarset-hash]: cannot be read: it must be a JSON object of records by SidecarSet"
 )]
-#[case::undecodable(json!({"spec": []}), "spec: is a list, must be an object")]
+#[case::undecodable(json!({"spec": []}), "spec: must be an object, found a list")]
 fn what_is_about_the_pod_is_said_of_the_pod(#[case] edit: Value, #[case] expected: &str) {
     let mut pod = pod();
     for (key, value) in edit.as_object().unwrap() {
