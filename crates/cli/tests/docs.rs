@@ -68,7 +68,8 @@ fn named(text: &str) -> Vec<&str> {
 #[rstest]
 fn tests_that_a_document_names_exist(#[files("../../docs/*.md")] document: PathBuf) {
     let tests = tests();
-    let missing: Vec<_> = named(&text(&document)).into_iter().filter(|name| !tests.contains(*name)).map(str::to_owned).collect();
+    let missing: Vec<_> =
+        named(&text(&document)).into_iter().filter(|name| !tests.contains(*name)).map(str::to_owned).collect();
     assert_eq!(missing, [""; 0], "{}", document.display());
 }
 
@@ -104,8 +105,26 @@ fn every_difference_has_a_test(#[case] heading: &str) {
 fn every_decided_difference_is_a_row() {
     let document = text(&root().join("docs/compatibility.md"));
     for id in [
-        "Q-1 ", "Q-2 ", "Q-3 ", "Q-4 ", "Q-5 ", "P-6 ", "Q-6 ", "Q-7 ", "Q-8 ", "Q-9 ", "Q-10 ", "Q-11 ", "Q-13, ",
-        "Q-16 ", "Q-17 ", "Q-22 ", "Q-24 ", "Q-27 ", "startup probes ", "V-3, V-50 ",
+        "Q-1 ",
+        "Q-2 ",
+        "Q-3 ",
+        "Q-4 ",
+        "Q-5 ",
+        "P-6 ",
+        "Q-6 ",
+        "Q-7 ",
+        "Q-8 ",
+        "Q-9 ",
+        "Q-10 ",
+        "Q-11 ",
+        "Q-13, ",
+        "Q-16 ",
+        "Q-17 ",
+        "Q-22 ",
+        "Q-24 ",
+        "Q-27 ",
+        "startup probes ",
+        "V-3, V-50 ",
     ] {
         assert!(document.lines().any(|line| line.starts_with(&format!("| {id}"))), "no row for {id}");
     }
@@ -141,7 +160,9 @@ fn anchor(heading: &str) -> String {
 fn links_lead_somewhere() {
     let mut broken = Vec::new();
     for document in documents() {
-        for link in text(&document).split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link.to_owned())) {
+        for link in
+            text(&document).split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link.to_owned()))
+        {
             if link.starts_with("http") {
                 continue;
             }
