@@ -282,7 +282,7 @@ pub(crate) fn quoted(text: &str) -> String {
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => quoted.push_str(&format!("\\u{{{:x}}}", u32::from(character))),
+            | '\u{feff}' => quoted.extend(character.escape_unicode()),
             _ => quoted.push(character),
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use pillion_core::settings::Settings;
+use pillion_core::sidecar_set::SidecarSet;
 
 use self::subject::Told;
 use crate::manifest::{self, Manifest};
@@ -161,7 +162,7 @@ fn problems(assembled: &Assembled, terminal: &mut Terminal) -> Status {
 }
 
 fn unknown_names(only: &[String], settings: &Settings) -> anyhow::Result<()> {
-    let known: Vec<&str> = settings.sidecar_sets.iter().map(|set| set.name()).collect();
+    let known: Vec<&str> = settings.sidecar_sets.iter().map(SidecarSet::name).collect();
     match only.iter().find(|name| !known.contains(&name.as_str())) {
         Some(name) if known.is_empty() => bail!("there is no SidecarSet \"{name}\", nor any other"),
         Some(name) => bail!("there is no SidecarSet \"{name}\"; there are {}", known.join(", ")),

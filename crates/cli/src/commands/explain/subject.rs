@@ -188,7 +188,7 @@ fn assumed(set: &mut Explained) {
     for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::NamespaceLabel && finding.found.is_none())
     {
         finding.problem = format!("the Namespace is in no manifest, wanted one with {}", finding.wanted);
-        finding.remedy = "give the Namespace's manifest, or --namespace-labels".to_owned();
+        finding.remedy = String::from("give the Namespace's manifest, or --namespace-labels");
         finding.kind = Kind::NamespaceNotFound;
     }
 }
