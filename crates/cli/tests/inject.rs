@@ -412,10 +412,10 @@ fn what_cannot_be_done_ends_with_2(#[case] args: &[&str], #[case] message: &str)
 }
 
 #[rstest]
-#[case::metadata("metadata: 3\nspec: {containers: []}", "metadata: is a number, must be an object")]
+#[case::metadata("metadata: 3\nspec: {containers: []}", "metadata: must be an object, found a number")]
 #[case::containers(
     "metadata: {labels: {logs: collect}}\nspec: {containers: 3}",
-    "spec.containers: is a number, must be a list"
+    "spec.containers: must be a list, found a number"
 )]
 fn what_is_no_pod_is_refused(#[case] pod: &str, #[case] message: &str) {
     let run = run(&[("set.yaml", SET)], &["--sidecar-sets=set.yaml"], &format!("apiVersion: v1\nkind: Pod\n{pod}\n"));

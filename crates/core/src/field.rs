@@ -253,6 +253,43 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// Errors in one line.
+pub(crate) fn joined(errors: &[FieldError]) -> String {
+    let mut text = String::new();
+    for error in errors {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&error.to_string());
+    }
+    text
+}
+
+/// A text in quotes and on one line, as Rust's `{:?}` writes it: what would break the line, or hide or turn parts of
+/// it, is escaped. (That of the standard library knows every character of Unicode, which is seven kilobytes.)
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\0'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => quoted.push_str(&format!("\\u{{{:x}}}", u32::from(character))),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 /// Adding errors to a list: each kind is one call that is compiled once, as there are hundreds.
 pub trait Report {
     /// Any error.
@@ -339,7 +376,7 @@ impl fmt::Display for FieldError {
         }
         f.write_str(self.cause.as_str())?;
         if let Some(value) = &self.value {
-            write!(f, ": {value:?}")?;
+            write!(f, ": {}", quoted(value))?;
         }
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;
@@ -374,6 +411,21 @@ mod tests {
         assert_eq!(moved("spec.selector").as_str(), "sidecarSets[3].spec.selector");
         assert_eq!(moved("[2]").as_str(), "sidecarSets[3][2]");
         assert_eq!(moved("").as_str(), "sidecarSets[3]");
+    }
+
+    #[test]
+    fn what_breaks_or_hides_a_line_is_escaped() {
+        for text in [
+            "",
+            "a b",
+            "say \"no\" \\ 'yes'",
+            "1\n2\r\t3",
+            "\u{1b}[31m",
+            "é 日本 \u{202e}abc\u{200b}",
+            "\u{85}\u{2028}",
+        ] {
+            assert_eq!(quoted(text), format!("{text:?}"));
+        }
     }
 
     #[test]

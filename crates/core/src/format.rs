@@ -100,6 +100,11 @@ fn backstep(text: &str) -> Option<&'static str> {
     (text == "." || text.starts_with("..")).then_some(BACKSTEP)
 }
 
+/// Whether `byte`, which is ASCII, is in `text`. (That of the standard library is ready to search for any text.)
+pub fn has(text: &str, byte: u8) -> bool {
+    text.as_bytes().contains(&byte)
+}
+
 /// `text` before and after the first `mark` in it.
 ///
 /// For marks of several characters in short texts: the standard library's search would be three kilobytes of module.

@@ -3,6 +3,8 @@
 //! The grammar is that of the distribution project's `reference` package, which the API server uses:
 //! `[domain[:port]/]path[:tag][@digest]`, with Docker Hub's short names.
 
+use crate::format;
+
 /// The longest path of a repository, in bytes; `library/` counts for the short names of Docker Hub.
 const PATH_MAX: usize = 255;
 /// What a short name of Docker Hub stands for.
@@ -30,7 +32,7 @@ pub fn tag(image: &str) -> Option<&str> {
         None if digest => (rest, ""),
         None => (rest, "latest"),
     };
-    let implied = if domain.is_none_or(|domain| domain == HUB) && !path.contains('/') { LIBRARY.len() } else { 0 };
+    let implied = if domain.is_none_or(|domain| domain == HUB) && !format::has(path, b'/') { LIBRARY.len() } else { 0 };
     let domain_is_path = match domain {
         None => false,
         Some(domain) if is_domain(domain) => false,

@@ -4,6 +4,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::controller_revision::ControllerRevision;
+use crate::field::joined;
 use crate::format;
 use crate::json;
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
@@ -154,10 +155,8 @@ fn read(name: &str, namespace: &str, lookup: &dyn Lookup) -> Result<ControllerRe
         name: name.to_owned(),
     };
     match lookup.get(&object) {
-        Answer::Found(object) => ControllerRevision::decode(object).map_err(|errors| FindError::Malformed {
-            name: name.to_owned(),
-            problem: errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        }),
+        Answer::Found(object) => ControllerRevision::decode(object)
+            .map_err(|errors| FindError::Malformed { name: name.to_owned(), problem: joined(&errors) }),
         Answer::NotFound => Err(not_found()),
         Answer::Failed(failure) => {
             Err(FindError::Failed { name: name.to_owned(), namespace: namespace.to_owned(), failure })

@@ -4,6 +4,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 use super::program::{Class, Look, Program, Step};
+use crate::format;
 use crate::ordered::Set;
 
 /// The most repetitions that RE2 allows.
@@ -197,7 +198,7 @@ impl Parser<'_> {
         self.rest.next_if_eq(&'<').ok_or(wrong)?;
         let mut name = String::new();
         while let Some(one) = self.rest.next_if(|one| *one != '>') {
-            let fits = if name.is_empty() { one.is_alphabetic() } else { one.is_alphanumeric() || ".[]".contains(one) };
+            let fits = if name.is_empty() { one.is_alphabetic() } else { one.is_alphanumeric() || matches!(one, '.' | '[' | ']') };
             if !fits && one != '_' {
                 return Err("the name of a group may have letters, digits and underscores".to_owned());
             }
@@ -213,14 +214,14 @@ impl Parser<'_> {
     fn flags(&mut self, wrong: &str) -> Result<bool, String> {
         let mut seen = String::new();
         for one in self.rest.by_ref() {
-            let on = !seen.contains('-');
+            let on = !format::has(&seen, b'-');
             match one {
                 ':' | ')' => {
                     // `(?)` and flags that end in a minus say nothing.
                     let is_whole = if seen.is_empty() { one == ':' } else { !seen.ends_with('-') };
                     return if is_whole { Ok(one == ')') } else { Err(wrong.to_owned()) };
                 }
-                _ if seen.contains(one) => break,
+                _ if seen.chars().any(|before| before == one) => break,
                 'i' => self.flags.folded = on,
                 'm' => self.flags.lines = on,
                 's' => self.flags.any = on,
@@ -241,7 +242,7 @@ impl Parser<'_> {
             None => (inside.as_str(), None),
         };
         let is_closed = self.rest.clone().nth(inside.len()) == Some('}');
-        if !is_closed || least.is_empty() || most.is_some_and(|most| most.contains(',')) {
+        if !is_closed || least.is_empty() || most.is_some_and(|most| format::has(most, b',')) {
             return Ok(None);
         }
         (0..=inside.len()).for_each(|_| {

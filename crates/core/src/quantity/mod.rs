@@ -40,7 +40,10 @@ pub enum QuantityError {
     )]
     Malformed,
     /// A number with a suffix that does not exist.
-    #[error("unknown suffix {0:?}: use one of n u m k M G T P E, Ki Mi Gi Ti Pi Ei, an exponent such as e3, or none")]
+    #[error(
+        "unknown suffix {}: use one of n u m k M G T P E, Ki Mi Gi Ti Pi Ei, an exponent such as e3, or none",
+        crate::field::quoted(.0)
+    )]
     Suffix(String),
     /// More digits or a larger exponent than [`MAX_DIGITS`].
     #[error("too long: a quantity may have at most {MAX_DIGITS} digits and an exponent of at most {MAX_DIGITS}")]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::draw::draw;
 use super::{Query, Sources};
 use crate::controller_revision::ControllerRevision;
-use crate::field::FieldPath;
+use crate::field::{FieldPath, joined};
 use crate::float;
 use crate::hash;
 use crate::inject::clash;
@@ -57,10 +57,8 @@ fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<Sid
         code: Code::Forbidden,
     };
     if let Some(selector) = set.spec(&["updateStrategy", "selector"]) {
-        let selector = Selector::parse(selector).map_err(|errors| {
-            let details: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            reason("selector", details.join(", "), "correct the selector")
-        })?;
+        let selector =
+            Selector::parse(selector).map_err(|errors| reason("selector", joined(&errors), "correct the selector"))?;
         if !selector.matches_labels(query.pod.labels()) {
             return Ok(history);
         }
@@ -124,15 +122,12 @@ pub(crate) fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Opt
 /// The `SidecarSet` with the contents of a stored revision: current metadata, the revision's containers, volumes,
 /// secrets and patches, its hashes and its name as the latest revision (M-6).
 fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet, Reason> {
-    let spec = revision.spec().map_err(|errors| {
-        let details: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Reason {
-            sidecar_set: Some(set.name().to_owned()),
-            field: FieldPath::new("spec.injectionStrategy.revision"),
-            problem: format!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), details.join(", ")),
-            remedy: "name another revision".to_owned(),
-            code: Code::Forbidden,
-        }
+    let spec = revision.spec().map_err(|errors| Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field: FieldPath::new("spec.injectionStrategy.revision"),
+        problem: format!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), joined(&errors)),
+        remedy: "name another revision".to_owned(),
+        code: Code::Forbidden,
     })?;
     let mut hashes = None;
     let mut hash_of = |key: &str, computed: fn(&hash::Hashes) -> &str| match revision.annotation(key) {

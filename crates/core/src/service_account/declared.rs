@@ -137,7 +137,7 @@ pub fn name_error(name: &str) -> Option<String> {
     if names::is_merged(name) {
         return Some(format!("names that start with \"{}\" belong to merged ServiceAccounts", names::MERGED_PREFIX));
     }
-    if name.contains('/') {
+    if format::has(name, b'/') {
         return Some("an account is one of the Pod's own namespace; give its name without a namespace".to_owned());
     }
     format::dns_subdomain(name).map(Into::into)

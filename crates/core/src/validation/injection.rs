@@ -1,7 +1,7 @@
 //! `spec.injectionStrategy` (V-6).
 
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, Place, Report, joined};
 use crate::json;
 use crate::lookup::Lookup;
 use crate::node::Node;
@@ -55,7 +55,7 @@ pub fn check_revision(
     let problem = if matches!(patch, "" | "replace" | "merge" | "delete") {
         match found.spec() {
             Ok(_) => return,
-            Err(errors) => super::joined(&errors),
+            Err(errors) => joined(&errors),
         }
     } else {
         ["its $patch is \"", patch, "\""].concat()

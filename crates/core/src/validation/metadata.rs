@@ -65,7 +65,7 @@ fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for owner in metadata.items("ownerReferences") {
         let api_version = owner.text("apiVersion");
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
-        if version.is_empty() || version.contains('/') {
+        if version.is_empty() || format::has(version, b'/') {
             owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
         }
         for field in ["kind", "name", "uid"] {

@@ -101,15 +101,3 @@ fn update_type(set: &SidecarSet) -> &str {
 fn is_rolling_update(set: &SidecarSet) -> bool {
     matches!(update_type(set), "" | ROLLING_UPDATE)
 }
-
-/// Errors in one line.
-fn joined(errors: &[FieldError]) -> String {
-    let mut text = String::new();
-    for error in errors {
-        if !text.is_empty() {
-            text.push_str(", ");
-        }
-        text.push_str(&error.to_string());
-    }
-    text
-}

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::field::Report;
+use crate::field::{Report, joined};
 use crate::gates::Gates;
 use crate::json;
 use crate::lookup::{Answer, Lookup, ObjectRef};
@@ -108,7 +108,7 @@ fn patterns(whitelist: &Value, set: &SidecarSet) -> Result<Vec<Pattern>, String>
         let selector = json::at(rule, &["selector"]).filter(|selector| !selector.is_null());
         if let Some(selector) = selector {
             let selector = Selector::parse(selector)
-                .map_err(|errors| format!("{name}.selector cannot be used: {}", super::joined(&errors)))?;
+                .map_err(|errors| format!("{name}.selector cannot be used: {}", joined(&errors)))?;
             if !selector.matches_labels(labels) {
                 continue;
             }

@@ -67,7 +67,7 @@ fn wrong_name(name: &str) -> Option<&'static str> {
     if let Some(wrong) = format::qualified_name(name) {
         return Some(wrong);
     }
-    if !name.contains('/') {
+    if !format::has(name, b'/') {
         let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name);
         return (!standard).then_some(
             "must be cpu, memory, ephemeral-storage, hugepages-<size>, or a fully qualified name such as example.com/name",
@@ -83,7 +83,7 @@ fn is_hugepages(name: &str) -> bool {
 
 /// A resource that Kubernetes itself defines.
 fn is_native(name: &str) -> bool {
-    !name.contains('/') || format::cut(name, "kubernetes.io/").is_some()
+    !format::has(name, b'/') || format::cut(name, "kubernetes.io/").is_some()
 }
 
 /// A resource that somebody else defines.

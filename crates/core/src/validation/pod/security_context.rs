@@ -112,7 +112,7 @@ fn wrong_user_name(name: &str) -> Option<&'static str> {
         Some((domain, user)) => (Some(domain), user),
         None => (None, name),
     };
-    if user.contains('\\') {
+    if format::has(user, b'\\') {
         Some("must not contain more than one backslash")
     } else if domain.is_some_and(|domain| domain.len() > DOMAIN_MAX) {
         Some("the domain must be shorter than 256 bytes")

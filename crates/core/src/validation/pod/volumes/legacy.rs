@@ -27,7 +27,7 @@ pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
         }
         _ => {}
     }
-    if name.contains('/') {
+    if format::has(name, b'/') {
         source.invalid("datasetName", "must not contain '/'", errors);
     }
 }
@@ -55,7 +55,7 @@ fn is_host_and_port(pair: &str) -> bool {
             _ => return false,
         },
     };
-    !outside.contains([':', '[', ']']) && !inside.contains('[') && !port.contains(['[', ']'])
+    !outside.contains([':', '[', ']']) && !format::has(inside, b'[') && !port.contains(['[', ']'])
 }
 
 /// `flexVolume`: options of Kubernetes' own namespaces are reserved.

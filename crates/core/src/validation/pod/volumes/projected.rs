@@ -89,7 +89,7 @@ fn wrong_bundle_name(name: &str) -> Option<&'static str> {
     match name.rsplit_once(':') {
         // Kubernetes reads slashes in the signer's part as colons and then misses the prefix.
         Some(("", _)) => Some("must not begin with ':'"),
-        Some((signer, _)) if signer.contains('/') => Some("must not contain '/'; write ':' for it"),
+        Some((signer, _)) if format::has(signer, b'/') => Some("must not contain '/'; write ':' for it"),
         Some((_, own)) => format::dns_subdomain(own),
         None => format::dns_subdomain(name),
     }
@@ -100,7 +100,7 @@ fn wrong_signer_name(name: &str) -> Option<&'static str> {
     const NAME_MAX: usize = format::DNS_SUBDOMAIN_MAX + 1 + format::DNS_SUBDOMAIN_MAX + 1 + format::DNS_LABEL_MAX;
     let well_formed = name.len() <= NAME_MAX
         && name.split_once('/').is_some_and(|(domain, path)| {
-            domain.contains('.')
+            format::has(domain, b'.')
                 && domain.len() <= format::DNS_SUBDOMAIN_MAX
                 && domain.split('.').all(|label| format::dns_label(label).is_none())
                 && path.split('.').all(|label| format::dns_subdomain(label).is_none())
