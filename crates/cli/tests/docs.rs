@@ -1,5 +1,6 @@
 //! What the documents promise is there: the tests that they name, the files and headings that they link to, and the
 //! commands that they show.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,6 +2,7 @@
 //! with those of the other documents.
 //!
 //! `UPDATE_EXAMPLES=1` writes `expected.diff` anew.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
