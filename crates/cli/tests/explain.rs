@@ -1,4 +1,5 @@
 //! `pillion explain` as people use it.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
 //! What every command does alike: exit codes, streams, colours, closed pipes, full disks.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs::{self, File};
 use std::path::Path;
