@@ -1,5 +1,5 @@
 //! Help texts: every example in them works, every flag is described, everything fits a terminal.
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
 use std::os::unix::fs::symlink;
