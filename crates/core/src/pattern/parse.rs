@@ -198,7 +198,11 @@ impl Parser<'_> {
         self.rest.next_if_eq(&'<').ok_or(wrong)?;
         let mut name = String::new();
         while let Some(one) = self.rest.next_if(|one| *one != '>') {
-            let fits = if name.is_empty() { one.is_alphabetic() } else { one.is_alphanumeric() || matches!(one, '.' | '[' | ']') };
+            let fits = if name.is_empty() {
+                one.is_alphabetic()
+            } else {
+                one.is_alphanumeric() || matches!(one, '.' | '[' | ']')
+            };
             if !fits && one != '_' {
                 return Err("the name of a group may have letters, digits and underscores".to_owned());
             }
