@@ -622,3 +622,86 @@ YAML
   [ "$status" -eq 1 ]
   [ -n "$stderr" ]
 }
+
+# --- Gardener Shoots
+
+# shoots <jq program>: the rules for Shoots are on, changed by the program.
+shoots() {
+  jq -n "{shoots: {enabled: true}} | $1" > "$SETTINGS"
+}
+
+# The Shoot of Gardener's documentation.
+documented() {
+  request shoot-create-review.json '.request.object.spec.kubernetes.kubeAPIServer.serviceAccountConfig = {
+    issuer: "foo", acceptedIssuers: ["foo1", "foo2"], extendTokenExpiration: true, maxTokenExpiration: "45d"
+  }'
+}
+
+@test "a Shoot is accepted as it is where its rules are off" {
+  documented
+  evaluate
+  accepted_as_it_is
+}
+
+@test "a sound Shoot is accepted as it is, with what its author should know" {
+  request shoot-create-review.json
+  shoots .
+  evaluate
+  accepted_as_it_is
+  answer '.warnings | length == 1 and (.[0] | contains("set extendTokenExpiration to false"))'
+}
+
+@test "the Shoot of Gardener's documentation is refused with every field" {
+  documented
+  shoots .
+  evaluate
+  refused 422 'serviceAccountConfig.maxTokenExpiration: Invalid value: "45d": time: unknown unit "d" in duration "45d"; use 1080h'
+  refused 422 'serviceAccountConfig.issuer: Invalid value: "foo": must have https scheme'
+  refused 422 'serviceAccountConfig.acceptedIssuers[1]: Invalid value: "foo2": must be a valid URL and have https scheme'
+}
+
+@test "a field of another type cannot be decoded" {
+  request shoot-create-review.json '.request.object.spec.kubernetes.kubeAPIServer.serviceAccountConfig.maxTokenExpiration = 2592000'
+  shoots .
+  evaluate
+  refused 400 'maxTokenExpiration: Invalid value: must be a string, found a number'
+}
+
+@test "a Shoot whose tokens would stop working is warned of, or refused" {
+  request shoot-update-review.json
+  shoots .
+  evaluate
+  accepted_as_it_is
+  answer '.warnings[0] | contains("\"https://issuer.example.com\" is no longer the issuer")'
+  shoots '.shoots.migration = "Deny"'
+  evaluate
+  refused 403 '"https://issuer.example.com" is no longer the issuer'
+  answer '.auditAnnotations["refused-because"] == "forbidden"'
+}
+
+@test "a Shoot whose API server would not start is refused" {
+  request shoot-update-review.json '.request |= (
+    .oldObject.spec.kubernetes.kubeAPIServer.serviceAccountConfig.acceptedIssuers = ["https://tokens.example.com"]
+    | .object.spec.kubernetes.kubeAPIServer.serviceAccountConfig.acceptedIssuers = ["https://tokens.example.com"])'
+  shoots .
+  evaluate
+  refused 422 'acceptedIssuers[0]: Invalid value: "https://tokens.example.com": is the issuer, too'
+}
+
+@test "a managed issuer that is not supported is refused" {
+  request shoot-create-review.json '.request.object |= (
+    .metadata.annotations["authentication.gardener.cloud/issuer"] = "managed"
+    | del(.spec.kubernetes.kubeAPIServer.serviceAccountConfig))'
+  shoots '.shoots.managedIssuer = "Unsupported"'
+  evaluate
+  refused 403 'not supported in this Gardener installation'
+  shoots .
+  evaluate
+  accepted_as_it_is
+}
+
+@test "invalid settings for Shoots are refused, all at once" {
+  request shoot-create-review.json
+  shoots '.shoots = {enabled: "yes", migration: "deny", pathPrefixes: ["Shoot.spec"], managed: true}'
+  settings_refused 'shoots.enabled: ' 'shoots.managed: Unknown field' 'shoots.migration: Unsupported value' 'shoots.pathPrefixes[0]: '
+}

@@ -6,8 +6,9 @@
 mod host;
 mod payload;
 mod response;
-mod runtime;
 pub mod wapc;
+
+use std::time::SystemTime;
 
 use pillion_core::admission;
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
@@ -42,7 +43,8 @@ fn validate_settings(payload: &[u8]) -> Vec<u8> {
     response::settings(&payload::settings_errors(payload))
 }
 
-/// The host's clock.
+/// The host's clock. A clock before 1970 counts as 1970: it only ever becomes the text of an annotation.
 fn now() -> Timestamp {
-    Timestamp(i64::try_from(runtime::seconds()).unwrap_or(i64::MAX))
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }

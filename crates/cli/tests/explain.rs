@@ -15,6 +15,7 @@ kind: SidecarSet
 metadata: {name: agent}
 spec:
   selector: {matchLabels: {app: web}}
+  updateStrategy: {type: NotUpdate}
   initContainers:
     - {name: net, image: net:1, restartPolicy: Always}
   containers:
@@ -218,7 +219,7 @@ fn machines_read_the_same_as_json_and_yaml() {
         })
     );
     let yaml = explain_in(folder.path(), &[&inputs[..], &["-o", "yaml"]].concat(), DEPLOYMENT);
-    assert!(yaml.out.starts_with("- pod: Deployment shop/web\n  source: <stdin>:1\n"), "{}", yaml.out);
+    assert!(yaml.out.starts_with("- pod: Deployment shop/web\n  source: \"<stdin>:1\"\n"), "{}", yaml.out);
     let wrapped = format!("items:\n{}", yaml.out);
     let source = pillion::manifest::Source { name: "yaml".to_owned(), text: wrapped };
     let read = pillion::manifest::parse(&std::sync::Arc::new(source)).unwrap();

@@ -196,6 +196,10 @@ fn the_form_asks_for_every_setting() {
         "featureGates.EnableSortSidecarContainerByName",
         "featureGates.SidecarSetPatchPodMetadataDefaultsAllowed",
         "patchPodMetadataWhitelist",
+        "shoots.enabled",
+        "shoots.managedIssuer",
+        "shoots.migration",
+        "shoots.pathPrefixes",
         "sidecarSets",
         "systemNamespace",
     ];

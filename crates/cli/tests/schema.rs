@@ -73,6 +73,7 @@ fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
 #[case::v1alpha1(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "spec": {"namespace": "a", "customVersion": 5}}]}))]
 #[case::revision(json!({"controllerRevisions": [{"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": 5, "revision": 1}]}))]
 #[case::whitelist(json!({"patchPodMetadataWhitelist": {"rules": [{"selector": {"matchLabels": {"a": "b"}}, "allowedAnnotationKeyExprs": ["^a"]}]}}))]
+#[case::shoots(json!({"shoots": {"enabled": true, "migration": "Deny", "managedIssuer": null, "pathPrefixes": ["spec.kubernetes.kubeAPIServer", "a"]}}))]
 fn what_can_be_decoded_is_valid(#[case] settings: Value) {
     Settings::decode(settings.clone()).unwrap();
     assert_eq!(problems(&settings), Vec::<String>::new());
@@ -81,7 +82,12 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[rstest]
 #[case::not_an_object(json!([]))]
 #[case::unknown_key(json!({"sidecarsets": []}))]
-#[case::to_come(json!({"shoots": {}}))]
+#[case::to_come(json!({"serviceAccounts": {}}))]
+#[case::shoots_in_quotes(json!({"shoots": {"enabled": "true"}}))]
+#[case::another_migration(json!({"shoots": {"migration": "deny"}}))]
+#[case::unknown_key_of_shoots(json!({"shoots": {"managed": true}}))]
+#[case::no_path(json!({"shoots": {"pathPrefixes": ["Shoot.spec"]}}))]
+#[case::an_empty_step(json!({"shoots": {"pathPrefixes": ["spec..kubernetes"]}}))]
 #[case::another_role(json!({"role": "Assert"}))]
 #[case::not_a_list(json!({"sidecarSets": {}}))]
 #[case::an_item_that_is_null(json!({"sidecarSets": [null]}))]

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod controller_revision;
+pub mod duration;
 pub mod explain;
 pub mod expression;
 pub mod field;
@@ -33,6 +34,7 @@ pub mod select;
 pub mod selector;
 pub mod service_account;
 pub mod settings;
+pub mod shoot;
 pub mod sidecar_set;
 pub mod time;
 pub mod validation;

@@ -56,6 +56,8 @@ pub enum Target {
     PodCreate,
     /// A `SidecarSet` is made or changed, in whatever version.
     SidecarSetWrite,
+    /// A Gardener Shoot, or another kind with the same settings for its API server, is made or changed.
+    ShootWrite,
     /// Nothing that a rule speaks of: it is accepted as it is.
     Other,
 }
@@ -161,6 +163,11 @@ impl Request {
         match (self.kind.group.as_str(), self.kind.kind.as_str(), self.operation) {
             ("", "Pod", Operation::Create) if self.kind.version == "v1" => Target::PodCreate,
             ("apps.kruise.io", "SidecarSet", Operation::Create | Operation::Update) => Target::SidecarSetWrite,
+            ("core.gardener.cloud", "Shoot", Operation::Create | Operation::Update)
+            | ("operator.gardener.cloud", "Garden", Operation::Create | Operation::Update)
+            | ("seedmanagement.gardener.cloud", "ManagedSeedSet", Operation::Create | Operation::Update) => {
+                Target::ShootWrite
+            }
             _ => Target::Other,
         }
     }
@@ -253,6 +260,23 @@ mod tests {
     #[case::set_delete("apps.kruise.io", "v1beta1", "SidecarSet", "DELETE", "", Target::Other)]
     #[case::another_groups_set("example.com", "v1beta1", "SidecarSet", "CREATE", "", Target::Other)]
     #[case::deployment("apps", "v1", "Deployment", "CREATE", "", Target::Other)]
+    #[case::shoot_create("core.gardener.cloud", "v1beta1", "Shoot", "CREATE", "", Target::ShootWrite)]
+    #[case::shoot_update("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "", Target::ShootWrite)]
+    #[case::shoot_delete("core.gardener.cloud", "v1beta1", "Shoot", "DELETE", "", Target::Other)]
+    #[case::shoot_status("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "status", Target::Other)]
+    #[case::shoot_binding("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "binding", Target::Other)]
+    #[case::garden("operator.gardener.cloud", "v1alpha1", "Garden", "UPDATE", "", Target::ShootWrite)]
+    #[case::managed_seed_set(
+        "seedmanagement.gardener.cloud",
+        "v1alpha1",
+        "ManagedSeedSet",
+        "CREATE",
+        "",
+        Target::ShootWrite
+    )]
+    #[case::another_groups_shoot("example.com", "v1beta1", "Shoot", "CREATE", "", Target::Other)]
+    #[case::seed("core.gardener.cloud", "v1beta1", "Seed", "CREATE", "", Target::Other)]
+    #[case::garden_of_another_group("core.gardener.cloud", "v1beta1", "Garden", "CREATE", "", Target::Other)]
     fn d1_p2_the_target_is_told_by_group_kind_operation_and_subresource(
         #[case] group: &str,
         #[case] version: &str,

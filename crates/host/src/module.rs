@@ -13,30 +13,30 @@ use crate::grants::Grants;
 use crate::log::LogLine;
 use crate::protocol::{Operation, SettingsResponse, ValidatePayload, ValidationResponse};
 
-/// Why a module gave no answer.
+/// Why a module gave no answer. The text is whole: there is no source beside it to print again.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The bytes are no module that this host can run.
     #[error("the module cannot be loaded: {0}")]
-    Load(#[source] wasmtime_provider::errors::Error),
+    Load(wasmtime_provider::errors::Error),
     /// No instance of the module could be made.
     #[error("the module cannot be started: {0}")]
-    Start(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Start(Box<dyn std::error::Error + Send + Sync>),
     /// The call ended in an error of the guest or in a trap.
-    #[error("{operation}: {source}")]
+    #[error("{operation}: {error}")]
     Call {
         /// The function that was called.
         operation: Operation,
         /// What the guest or the engine said.
-        source: wapc::errors::Error,
+        error: wapc::errors::Error,
     },
     /// The payload or the answer is not what the protocol asks for.
-    #[error("{operation}: not a message of the protocol: {source}")]
+    #[error("{operation}: not a message of the protocol: {error}")]
     Message {
         /// The function that was called.
         operation: Operation,
         /// What is wrong with it.
-        source: serde_json::Error,
+        error: serde_json::Error,
     },
 }
 
@@ -112,7 +112,7 @@ impl Module {
         };
         let host =
             WapcHost::new(Box::new(instance), Some(Box::new(callback))).map_err(|error| Error::Start(error.into()))?;
-        host.call(operation.as_str(), payload).map_err(|source| Error::Call { operation, source })
+        host.call(operation.as_str(), payload).map_err(|error| Error::Call { operation, error })
     }
 
     /// Decides on an admission request (the `request` of an `AdmissionReview`).
@@ -127,7 +127,7 @@ impl Module {
     ) -> Result<ValidationResponse, Error> {
         let operation = Operation::Validate;
         let payload = serde_json::to_vec(&ValidatePayload { request, settings })
-            .map_err(|source| Error::Message { operation, source })?;
+            .map_err(|error| Error::Message { operation, error })?;
         decode(operation, &self.evaluate(operation, &payload, cluster)?)
     }
 
@@ -137,7 +137,7 @@ impl Module {
     /// As [`Module::validate`].
     pub fn validate_settings(&self, settings: &Value) -> Result<SettingsResponse, Error> {
         let operation = Operation::ValidateSettings;
-        let payload = serde_json::to_vec(settings).map_err(|source| Error::Message { operation, source })?;
+        let payload = serde_json::to_vec(settings).map_err(|error| Error::Message { operation, error })?;
         decode(operation, &self.evaluate(operation, &payload, Arc::new(NoCluster))?)
     }
 
@@ -158,7 +158,7 @@ impl std::fmt::Debug for Module {
 }
 
 fn decode<T: DeserializeOwned>(operation: Operation, answer: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(answer).map_err(|source| Error::Message { operation, source })
+    serde_json::from_slice(answer).map_err(|error| Error::Message { operation, error })
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ Exit codes, as kwctl's: 0 done; 1 not done; 2 the arguments are wrong.";
 pub struct Args {
     /// The module.
     #[arg(value_name = "MODULE")]
-    wasm_path: PathBuf,
+    module: PathBuf,
     /// The metadata, YAML.
     #[arg(short, long, value_name = "FILE")]
     metadata_path: PathBuf,
@@ -53,11 +53,11 @@ fn execute(args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
     for key in unknown {
         terminal.warn(format_args!("{}: {key}: unknown, and ignored by policy servers", args.metadata_path.display()));
     }
-    let module = std::fs::read(&args.wasm_path).with_context(named(&args.wasm_path))?;
-    metadata.runs_here().with_context(named(&args.metadata_path))?;
-    let mismatch = metadata.capability_mismatch(&module).with_context(named(&args.wasm_path))?;
+    let module = std::fs::read(&args.module).with_context(named(&args.module))?;
+    metadata.has_known_mode().with_context(named(&args.metadata_path))?;
+    let mismatch = metadata.capability_mismatch(&module).with_context(named(&args.module))?;
     let version = Module::load(&module).and_then(|module| module.protocol_version());
-    metadata.protocol_version = Some(version.with_context(named(&args.wasm_path))?);
+    metadata.protocol_version = Some(version.with_context(named(&args.module))?);
     if let Some(usage) = usage {
         metadata.set_usage(&usage);
     }

@@ -44,7 +44,7 @@ Examples:
   pillion explain test_data/pod-create-review.json --settings test_data/settings-clash.json
   # why one SidecarSet is not injected, and what to do about it
   pillion explain examples/canary --sidecar-set log-agent-canary
-  cat examples/log-agent/*.yaml | pillion explain -o json";
+  cat examples/log-agent/app.yaml | pillion explain --sidecar-sets examples/log-agent -o json";
 
 /// The arguments of `pillion explain`.
 #[derive(Debug, clap::Args)]

@@ -87,6 +87,15 @@ pub const SETTINGS: [Setting; 12] = [
         is_telling: true,
         shape: Shape::Schema(whitelist),
     },
+    Setting {
+        name: "shoots",
+        kind: "object",
+        default: "{}",
+        means: "rules for Gardener Shoots, off",
+        example: "shoots:\n  enabled: true\n  migration: Deny",
+        is_telling: true,
+        shape: Shape::Schema(shoots),
+    },
     to_come("bundle", "string", "", "SidecarSets compiled into one string", None),
     to_come("bundleRef", "object", "", "the ConfigMap in which the controller keeps compiled SidecarSets", None),
     to_come(
@@ -99,7 +108,6 @@ pub const SETTINGS: [Setting; 12] = [
     to_come("bundleMaxAge", "string, a duration", "", "how old the bundle may be", None),
     to_come("role", "string", "\"Inject\"", "whether the policy injects or asserts", Some("Inject")),
     to_come("serviceAccounts", "object", "", "which ServiceAccounts may be injected", None),
-    to_come("shoots", "object", "", "rules for Gardener Shoots", None),
 ];
 
 const fn to_come(
@@ -191,6 +199,32 @@ fn whitelist(_: &mut Definitions) -> Value {
     json!({
         "type": ["object", "null"],
         "properties": {"rules": {"type": ["array", "null"], "items": rule}},
+        "additionalProperties": false,
+    })
+}
+
+fn shoots(_: &mut Definitions) -> Value {
+    let prefix = json!({"type": "string", "pattern": r"^[a-z][^.]*(\.[^.]+)*$"});
+    json!({
+        "type": ["object", "null"],
+        "properties": {
+            "enabled": {"type": ["boolean", "null"], "default": false, "description": "Nothing is looked at without it."},
+            "migration": {
+                "enum": ["Deny", "Warn", null],
+                "default": "Warn",
+                "description": "What happens where an issuer changes and its tokens would stop working at once.",
+            },
+            "managedIssuer": {
+                "enum": ["Supported", "Unsupported", null],
+                "default": "Supported",
+                "description": "Whether the Gardener installation has a discovery server.",
+            },
+            "pathPrefixes": {
+                "type": ["array", "null"],
+                "items": prefix,
+                "description": "The dotted paths at which objects hold a kubeAPIServer; empty: those of Shoot, Garden and ManagedSeedSet.",
+            },
+        },
         "additionalProperties": false,
     })
 }

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod pod;
+pub mod shoot;
 pub mod sidecar_set;
 
 use crate::lookup::Lookup;
@@ -53,6 +54,7 @@ pub fn admit(request: Request, settings: &Settings, lookup: &dyn Lookup, now: Ti
                 &context,
             )
         }
+        Target::ShootWrite => shoot::admit(&request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),
     }
 }

@@ -187,7 +187,8 @@ fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
     refusal.into()
 }
 
-fn add_reasons(reasons: &mut Vec<Reason>, set: &str, errors: Vec<FieldError>, code: Code) {
+/// Adds errors of a `SidecarSet`, or of another object where that is empty.
+pub(super) fn add_reasons(reasons: &mut Vec<Reason>, set: &str, errors: Vec<FieldError>, code: Code) {
     for error in errors {
         reasons.push(reason(set, error, code));
     }

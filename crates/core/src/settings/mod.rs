@@ -6,6 +6,7 @@
 
 mod read;
 pub mod service_accounts;
+pub mod shoots;
 mod validate;
 mod whitelist;
 
@@ -14,10 +15,13 @@ mod tests;
 
 use serde_json::Value;
 
+pub(crate) use read::wrong_type;
+
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
 use crate::sidecar_set::SidecarSet;
+use shoots::ShootSettings;
 
 /// Where OpenKruise keeps its configuration, unless told otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";
@@ -35,6 +39,8 @@ pub struct Settings {
     pub system_namespace: String,
     /// `patchPodMetadataWhitelist`: `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}` (V-20).
     pub patch_pod_metadata_whitelist: Option<Value>,
+    /// `shoots`: the rules for Gardener Shoots.
+    pub shoots: ShootSettings,
 }
 
 impl Default for Settings {
@@ -45,6 +51,7 @@ impl Default for Settings {
             gates: Gates::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
+            shoots: ShootSettings::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Settings, naming, whitelist};
+use super::{Settings, naming, shoots, whitelist};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, Place, Report};
 use crate::format;
@@ -15,14 +15,13 @@ use crate::sidecar_set::decode::decode;
 /// Gates that a version of the policy has to know how to honour before it may take them.
 const GATES_TO_COME: [&str; 1] = ["SidecarSetServiceAccountInjection"];
 /// Settings that this version does not have yet, with the one value that asks for nothing else than it does.
-const SETTINGS_TO_COME: [(&str, Option<&str>); 7] = [
+const SETTINGS_TO_COME: [(&str, Option<&str>); 6] = [
     ("bundle", None),
     ("bundleMaxAge", None),
     ("bundleRef", None),
     ("onBundleUnavailable", Some("Deny")),
     ("role", Some("Inject")),
     ("serviceAccounts", None),
-    ("shoots", None),
 ];
 const NOT_YET: &str = "not supported by this version of the policy; remove it";
 
@@ -48,6 +47,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
                     Ok(())
                 });
             }
+            ("shoots", value) => decoded.shoots = shoots::decode(&Node { value: &value, place }, &mut errors),
             ("featureGates", value) => decoded.gates = gates(value, &place, &mut errors),
             ("systemNamespace" | "patchPodMetadataWhitelist", Value::Null) => {}
             ("systemNamespace", Value::String(namespace)) => {
@@ -138,7 +138,7 @@ fn gates(map: Value, place: &Place<'_>, errors: &mut Vec<FieldError>) -> Gates {
 
 /// The value has another type than `wanted`; what it holds is not shown, it may be a whole manifest.
 #[inline(never)]
-pub(super) fn wrong_type(place: &Place<'_>, found: &Value, wanted: &str) -> FieldError {
+pub(crate) fn wrong_type(place: &Place<'_>, found: &Value, wanted: &str) -> FieldError {
     let detail = ["must be ", wanted, ", found ", json::type_name(found)].concat();
     FieldError { path: place.path(), cause: Cause::Type, value: None, detail }
 }

@@ -175,9 +175,69 @@ fn every_field_is_decoded() {
     json!({"role": "Assert"}), "role: Forbidden: not supported by this version of the policy; remove it"
 )]
 #[case::bundle(json!({"bundle": "x"}), "bundle: Forbidden: not supported by this version of the policy; remove it")]
-#[case::shoots(json!({"shoots": {}}), "shoots: Forbidden: not supported by this version of the policy; remove it")]
 fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[case] error: &str) {
     assert_eq!(refused(settings), [error]);
+}
+
+#[test]
+fn shoots_are_decoded() {
+    let decoded = |shoots| Settings::decode(json!({ "shoots": shoots })).unwrap().shoots;
+    let default = ShootSettings::default();
+    assert_eq!(decoded(json!({})), default);
+    assert!(!default.enabled);
+    assert_eq!(
+        default.paths,
+        [
+            "spec.kubernetes.kubeAPIServer.serviceAccountConfig",
+            "spec.virtualCluster.kubernetes.kubeAPIServer.serviceAccountConfig",
+            "spec.shootTemplate.spec.kubernetes.kubeAPIServer.serviceAccountConfig",
+        ]
+    );
+    let spelt_out = json!({"enabled": false, "pathPrefixes": [], "migration": "Warn", "managedIssuer": "Supported"});
+    assert_eq!(decoded(spelt_out), default);
+    let nulls = json!({"enabled": null, "pathPrefixes": null, "migration": null, "managedIssuer": null});
+    assert_eq!(decoded(nulls), default);
+    let all = json!({
+        "enabled": true, "pathPrefixes": ["a.b", "c.serviceAccountConfig", "d"], "migration": "Deny",
+        "managedIssuer": "Unsupported"
+    });
+    let expected = ShootSettings {
+        enabled: true,
+        paths: ["a.b.serviceAccountConfig", "c.serviceAccountConfig", "d.serviceAccountConfig"]
+            .map(str::to_owned)
+            .into(),
+        migration: shoots::Migration::Deny,
+        managed_issuer: shoots::ManagedIssuer::Unsupported,
+    };
+    assert_eq!(decoded(all), expected);
+}
+
+#[test]
+fn everything_that_is_wrong_with_shoots_is_said_at_once() {
+    let shoots = json!({
+        "Enabled": true, "enabled": "yes", "managedIssuer": true, "migration": "deny",
+        "pathPrefixes": ["a.b", "Shoot.spec", "a..b", "", 1, "a.b.serviceAccountConfig", "$.spec"]
+    });
+    let not_dotted = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
+    let prefix = |index: &str, value: &str| {
+        ["shoots.pathPrefixes[", index, "]: Invalid value: \"", value, "\": ", not_dotted].concat()
+    };
+    assert_eq!(
+        refused(json!({ "shoots": shoots })),
+        [
+            "shoots.Enabled: Unknown field: known here: enabled, managedIssuer, migration, pathPrefixes".to_owned(),
+            "shoots.enabled: Invalid value: must be true or false, found a string".to_owned(),
+            "shoots.managedIssuer: Invalid value: must be a string, found a boolean".to_owned(),
+            "shoots.migration: Unsupported value: \"deny\": supported values: \"Deny\", \"Warn\"".to_owned(),
+            prefix("1", "Shoot.spec"),
+            prefix("2", "a..b"),
+            prefix("3", ""),
+            "shoots.pathPrefixes[4]: Invalid value: must be a dotted path, found a number".to_owned(),
+            "shoots.pathPrefixes[5]: Duplicate value: \"a.b.serviceAccountConfig\"".to_owned(),
+            prefix("6", "$.spec"),
+        ]
+    );
+    assert_eq!(refused(json!({"shoots": [1]})), ["shoots: Invalid value: must be an object, found a list"]);
 }
 
 #[test]

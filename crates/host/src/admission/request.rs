@@ -10,12 +10,15 @@ pub enum RequestError {
     /// No object at all.
     #[error("not an admission request: must be an object, an AdmissionReview or its request")]
     NotAnObject,
+    /// An object of another kind, most often the one that was to be in the request.
+    #[error("not an admission request but a {0}: must be an AdmissionReview or its request")]
+    OtherKind(String),
     /// A review without a request.
     #[error("invalid AdmissionReview object: it has no request")]
     NoRequest,
     /// A field is missing or has another type.
     #[error("cannot build AdmissionRequest object from given input: {0}")]
-    Field(#[source] serde_json::Error),
+    Field(serde_json::Error),
 }
 
 /// A kind of object.
@@ -84,14 +87,20 @@ pub struct AdmissionRequest {
 }
 
 impl AdmissionRequest {
-    /// Reads an `AdmissionReview`, or a request alone: whatever is not of kind `AdmissionReview` is taken for one.
+    /// Reads an `AdmissionReview`, or a request alone.
     ///
     /// # Errors
     /// [`RequestError`] where it is neither.
     pub fn from_json(value: &Value) -> Result<Self, RequestError> {
         let fields = value.as_object().ok_or(RequestError::NotAnObject)?;
-        let is_review = fields.get("kind").and_then(Value::as_str) == Some("AdmissionReview");
-        let request = if is_review { fields.get("request").ok_or(RequestError::NoRequest)? } else { value };
+        let request = match fields.get("kind") {
+            Some(Value::String(kind)) if kind == "AdmissionReview" => {
+                fields.get("request").ok_or(RequestError::NoRequest)?
+            }
+            // The kind of a request is an object.
+            Some(Value::String(kind)) => return Err(RequestError::OtherKind(kind.clone())),
+            _ => value,
+        };
         Self::deserialize(request).map_err(RequestError::Field)
     }
 }
@@ -137,6 +146,8 @@ mod tests {
             "not an admission request: must be an object, an AdmissionReview or its request"
         );
         assert_eq!(message(json!({"kind": "AdmissionReview"})), "invalid AdmissionReview object: it has no request");
+        let pod = "not an admission request but a Pod: must be an AdmissionReview or its request";
+        assert_eq!(message(json!({"kind": "Pod"})), pod);
         let start = "cannot build AdmissionRequest object from given input: ";
         assert_eq!(message(json!({})), format!("{start}missing field `uid`"));
         for field in ["uid", "kind", "resource", "operation", "userInfo"] {

@@ -102,8 +102,8 @@ impl AdmissionResponse {
     pub fn failed(uid: &str, error: &Error) -> Self {
         // Only the text of the engine: what was called is known.
         let text = match error {
-            Error::Call { source, .. } => source.to_string(),
-            Error::Message { source, .. } => format!("invalid response from policy: {source}"),
+            Error::Call { error, .. } => error.to_string(),
+            Error::Message { error, .. } => format!("invalid response from policy: {error}"),
             Error::Load(_) | Error::Start(_) => error.to_string(),
         };
         Self::refused(uid, format!("internal server error: {text}"), Some(500))

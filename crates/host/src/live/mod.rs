@@ -30,13 +30,13 @@ const READ: Duration = Duration::from_secs(10);
 pub enum LiveError {
     /// Neither a kubeconfig nor the environment of a Pod says where the cluster is.
     #[error("no cluster to ask: {0}")]
-    Config(#[source] kube::config::InferConfigError),
+    Config(kube::config::InferConfigError),
     /// What they say cannot be used.
     #[error("the cluster cannot be asked: {0}")]
-    Client(#[source] kube::Error),
+    Client(kube::Error),
     /// The system gives no event loop.
     #[error("the cluster cannot be asked: {0}")]
-    Runtime(#[source] std::io::Error),
+    Runtime(std::io::Error),
 }
 
 /// What the API server serves for a kind.

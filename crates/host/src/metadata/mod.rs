@@ -7,6 +7,7 @@ mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::grants::{self, ContextAwareResource};
@@ -25,7 +26,7 @@ pub enum MetadataError {
     Module(#[from] WasmError),
     /// The section holds something else.
     #[error("the module's section \"{SECTION}\" is broken: {0}")]
-    Section(#[source] serde_json::Error),
+    Section(serde_json::Error),
     /// What people wrote is no metadata. The text has the line and a caret under it.
     #[error("{0}")]
     Syntax(String),
@@ -152,6 +153,10 @@ pub struct Metadata {
     pub minimum_kubewarden_version: Option<String>,
 }
 
+fn syntax(error: &serde_saphyr::Error) -> MetadataError {
+    MetadataError::Syntax(error.to_string())
+}
+
 const fn yes() -> bool {
     true
 }
@@ -176,9 +181,16 @@ impl Metadata {
     /// # Errors
     /// [`MetadataError::Syntax`] where it is no metadata.
     pub fn from_yaml(text: &str) -> Result<(Self, Vec<String>), MetadataError> {
-        let syntax = |error: serde_saphyr::Error| MetadataError::Syntax(error.to_string());
-        let metadata: Self = serde_saphyr::from_str(text).map_err(syntax)?;
-        let all: BTreeMap<String, serde::de::IgnoredAny> = serde_saphyr::from_str(text).map_err(syntax)?;
+        // `yes` is a text for kwctl too.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let all: BTreeMap<String, Option<IgnoredAny>> =
+            serde_saphyr::from_str_with_options(text, options.clone()).map_err(|error| syntax(&error))?;
+        let metadata = serde_saphyr::from_str_with_options(text, options).map_err(|error| syntax(&error))?;
+        for key in ["rules", "contextAwareResources"] {
+            if all.get(key).is_some_and(Option::is_none) {
+                return Err(MetadataError::Syntax(format!("{key}: must not be null")));
+            }
+        }
         let unknown = all.into_keys().filter(|key| !KEYS.contains(&key.as_str())).collect();
         Ok((metadata, unknown))
     }
@@ -207,15 +219,24 @@ impl Metadata {
         if problems.is_empty() { Ok(()) } else { Err(MetadataError::Invalid(problems)) }
     }
 
+    /// Whether a module with this metadata is of a kind that this host knows.
+    ///
+    /// # Errors
+    /// [`MetadataError::Mode`] where it is no waPC guest.
+    pub fn has_known_mode(&self) -> Result<(), MetadataError> {
+        match self.execution_mode {
+            ExecutionMode::KubewardenWapc => Ok(()),
+            mode => Err(MetadataError::Mode(mode)),
+        }
+    }
+
     /// Whether a module with this metadata can be run by this host.
     ///
     /// # Errors
     /// [`MetadataError::Mode`] where it is no waPC guest, [`MetadataError::NeedsNewer`] where it needs a newer
     /// Kubewarden; patch releases do not count.
     pub fn runs_here(&self) -> Result<(), MetadataError> {
-        if self.execution_mode != ExecutionMode::KubewardenWapc {
-            return Err(MetadataError::Mode(self.execution_mode));
-        }
+        self.has_known_mode()?;
         match self.minimum_kubewarden_version.as_deref() {
             Some(version) if validate::minor_version(version).is_some_and(|wanted| wanted > KUBEWARDEN) => {
                 Err(MetadataError::NeedsNewer { wanted: version.to_owned() })

@@ -73,6 +73,9 @@ fn keys_that_nobody_knows_are_named() {
     "CRAETE"
 )]
 #[case::broken_yaml("rules: [", "1")]
+#[case::null_rules("rules: null\nmutating: true", "rules: must not be null")]
+#[case::null_resources("rules: []\nmutating: true\ncontextAwareResources:", "contextAwareResources: must not be null")]
+#[case::yes("rules: []\nmutating: yes", "mutating")]
 fn what_is_no_metadata_is_refused_with_its_place(#[case] yaml: &str, #[case] named: &str) {
     let message = Metadata::from_yaml(yaml).unwrap_err().to_string();
     assert!(message.contains(named), "{message}");
@@ -92,8 +95,8 @@ fn what_is_no_metadata_is_refused_with_its_place(#[case] yaml: &str, #[case] nam
 #[case::no_resource("resources: []", &["rules[0].resources: Required value"])]
 #[case::empty_resource("resources: ['']", &["rules[0].resources[0]: Required value"])]
 #[case::all_and_one(
-    "resources: [pods, '*']",
-    &["rules[0].resources[0]: Invalid value: \"pods\": \"*\" covers it; remove one of them"]
+    "resources: ['*', pods]",
+    &["rules[0].resources[1]: Invalid value: \"pods\": \"*\" covers it; remove one of them"]
 )]
 #[case::everything_and_one(
     "resources: ['*/*', pods]",
@@ -107,6 +110,15 @@ fn what_is_no_metadata_is_refused_with_its_place(#[case] yaml: &str, #[case] nam
     "resources: ['*/status', pods/status]",
     &["rules[0].resources[1]: Invalid value: \"pods/status\": \"*/status\" covers it; remove one of them"]
 )]
+#[case::everything_after_one(
+    "resources: [pods, '*/*']",
+    &["rules[0].resources[0]: Invalid value: \"pods\": \"*/*\" covers it; remove one of them"]
+)]
+#[case::the_same_parts(
+    "resources: [pods/*, pods/*]",
+    &["rules[0].resources[1]: Invalid value: \"pods/*\": \"pods/*\" covers it; remove one of them"]
+)]
+#[case::all_parts_after_one("resources: [pods/status, pods/*]", &[])]
 #[case::all_and_a_part("resources: ['*', pods/status]", &[])]
 #[case::several_at_once(
     "apiGroups: [], operations: []",
@@ -134,7 +146,13 @@ fn a_policy_speaks_version_1() {
 #[rstest]
 #[case("1.35.0", Some((1, 35)))]
 #[case("1.36.0-beta.1", Some((1, 36)))]
-#[case("1.36.0+build", Some((1, 36)))]
+#[case("1.36.0-beta.1+build.01", Some((1, 36)))]
+#[case("1.36.0+build-a", Some((1, 36)))]
+#[case("1.36.0-0.a-b", Some((1, 36)))]
+#[case("1.36.0-01", None)]
+#[case("1.36.0-a..b", None)]
+#[case("1.36.0+", None)]
+#[case("1.36.0+a+b", None)]
 #[case("1.35", None)]
 #[case("1.35.0.1", None)]
 #[case("v1.35.0", None)]
@@ -161,6 +179,7 @@ fn versions_are_semantic(#[case] text: &str, #[case] expected: Option<(u64, u64)
 )]
 fn what_this_host_cannot_run_is_refused(#[case] line: &str, #[case] expected: Option<&str>) {
     let policy = metadata(&format!("rules: []\nmutating: true\n{line}"));
+    assert_eq!(policy.has_known_mode().is_err(), line.starts_with("executionMode"));
     assert_eq!(policy.runs_here().err().map(|error| error.to_string()).as_deref(), expected);
 }
 

@@ -6,7 +6,7 @@ pub(super) fn problems(metadata: &Metadata) -> Vec<String> {
     let mut problems = Vec::new();
     match metadata.protocol_version.as_deref() {
         None => {
-            problems.push("protocolVersion: Required value: the module does not say which one it speaks".to_owned())
+            problems.push("protocolVersion: Required value: the module does not say which one it speaks".to_owned());
         }
         Some(version) if metadata.execution_mode == ExecutionMode::KubewardenWapc && version != "v1" => {
             problems.push(format!("protocolVersion: Unsupported value: {version:?}: a policy speaks \"v1\""));
@@ -55,24 +55,18 @@ fn rule_problems(rule: &Rule, path: &str, problems: &mut Vec<String>) {
     resource_problems(&rule.resources, &format!("{path}.resources"), problems);
 }
 
-/// As kube-apiserver checks the resources of a webhook: none that another of the list covers.
+/// As kube-apiserver checks the resources of a webhook: none that one before it covers, and nothing beside `*/*`.
 fn resource_problems(resources: &[String], path: &str, problems: &mut Vec<String>) {
-    let covered_by = |resource: &str| {
-        let wider = |name: &str| resources.iter().any(|other| other == name);
-        if resource != "*/*" && wider("*/*") {
-            return Some("*/*".to_owned());
-        }
-        match resource.split_once('/') {
-            None => (resource != "*" && wider("*")).then(|| "*".to_owned()),
-            Some((of, part)) => {
-                [format!("{of}/*"), format!("*/{part}")].into_iter().find(|name| name != resource && wider(name))
-            }
-        }
-    };
     for (index, resource) in resources.iter().enumerate() {
+        let before = |name: &str| resources.iter().take(index).any(|other| other == name);
+        let covering = match resource.split_once('/') {
+            _ if resource != "*/*" && resources.iter().any(|other| other == "*/*") => Some("*/*".to_owned()),
+            None => (resource != "*" && before("*")).then(|| "*".to_owned()),
+            Some((of, part)) => [format!("{of}/*"), format!("*/{part}")].into_iter().find(|wider| before(wider)),
+        };
         if resource.is_empty() {
             problems.push(format!("{path}[{index}]: Required value"));
-        } else if let Some(wider) = covered_by(resource) {
+        } else if let Some(wider) = covering {
             problems
                 .push(format!("{path}[{index}]: Invalid value: {resource:?}: {wider:?} covers it; remove one of them"));
         }
@@ -81,21 +75,23 @@ fn resource_problems(resources: &[String], path: &str, problems: &mut Vec<String
 
 /// The major and minor number of a semantic version; `None` where it is none.
 pub(super) fn minor_version(text: &str) -> Option<(u64, u64)> {
-    let (numbers, suffix) = match text.find(['-', '+']) {
-        Some(at) => text.split_at_checked(at)?,
-        None => (text, ""),
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.');
-    if !suffix.chars().all(plain) || suffix.ends_with(['-', '+', '.']) {
-        return None;
-    }
+    let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+    let (numbers, pre) = text.split_once('-').map_or((text, None), |(numbers, pre)| (numbers, Some(pre)));
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let is_number_or_word = |word: &str| number(word).is_some() || (is_word(word) && !all_digits(word));
+    let sound = build.is_none_or(|build| build.split('.').all(is_word))
+        && pre.is_none_or(|pre| pre.split('.').all(is_number_or_word));
     let mut parts = numbers.split('.').map(number);
     let (major, minor, _patch) = (parts.next()??, parts.next()??, parts.next()??);
-    parts.next().is_none().then_some((major, minor))
+    (sound && parts.next().is_none()).then_some((major, minor))
 }
 
+/// A number without leading zeros.
 fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     let leading_zero = text.len() > 1 && text.starts_with('0');
-    (digits && !leading_zero).then(|| text.parse().ok())?
+    (all_digits(text) && !leading_zero).then(|| text.parse().ok())?
+}
+
+fn all_digits(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
 }

@@ -37,20 +37,20 @@ pub use replay::Replay;
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The text is no list of exchanges.
     #[error("not a session of host capabilities: {0}")]
@@ -70,8 +70,10 @@ pub enum SessionError {
 /// # Errors
 /// [`SessionError`] where the text is no list of exchanges about Kubernetes.
 pub fn parse(text: &str) -> Result<Vec<Exchange>, SessionError> {
+    // `yes` is a text for kwctl, which writes it without quotes.
+    let options = serde_saphyr::options! { strict_booleans: true };
     let wire: Vec<exchange::Wire> =
-        serde_saphyr::from_str(text).map_err(|error| SessionError::Syntax(error.to_string()))?;
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| SessionError::Syntax(error.to_string()))?;
     let read = |(index, wire): (usize, exchange::Wire)| {
         let question =
             Question::parse(&wire.request).map_err(|problem| SessionError::Request { number: index + 1, problem })?;
@@ -90,7 +92,7 @@ pub fn to_text(exchanges: &[Exchange]) -> String {
 /// # Errors
 /// [`SessionError`] where the file cannot be read, or is no session.
 pub fn load(path: &Path) -> Result<Vec<Exchange>, SessionError> {
-    let text = std::fs::read_to_string(path).map_err(|source| SessionError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|error| SessionError::Read { path: path.to_owned(), error })?;
     parse(&text)
 }
 
@@ -100,7 +102,7 @@ pub fn load(path: &Path) -> Result<Vec<Exchange>, SessionError> {
 /// [`SessionError::Write`] where the file cannot be written.
 pub fn save(path: &Path, exchanges: &[Exchange]) -> Result<(), SessionError> {
     file::replace(path, to_text(exchanges).as_bytes())
-        .map_err(|source| SessionError::Write { path: path.to_owned(), source })
+        .map_err(|error| SessionError::Write { path: path.to_owned(), error })
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Block {
 
     fn field(&mut self, key: &str, value: Option<&str>) {
         self.key(key);
-        let value = value.map_or_else(|| "null".to_owned(), |value| quoted_unless_plain(value));
+        let value = value.map_or_else(|| "null".to_owned(), quoted_unless_plain);
         let _ = writeln!(self.text, " {value}");
     }
 

@@ -75,8 +75,9 @@ pub struct Args {
     /// Compile the module every time.
     #[arg(long)]
     disable_wasmtime_cache: bool,
+    // In a box, since it is large and hardly ever looked at.
     #[command(flatten)]
-    pulled: Pulled,
+    pulled: Box<Pulled>,
 }
 
 /// Flags of kwctl that have no meaning for a file.
@@ -182,9 +183,11 @@ fn refuse_what_cannot_be_done(args: &Args) -> anyhow::Result<()> {
     if let Some((flag, _)) = verification.into_iter().find(|(_, given)| *given) {
         bail!("{flag}: signatures are not verified here; `kwctl verify` and `kwctl pull` do that");
     }
-    match args.execution_mode {
-        None | Some(Mode::Kubewarden) => Ok(()),
-        Some(mode) => bail!("--execution-mode {mode:?}: only waPC modules run here; `kwctl run` knows the others"),
+    match args.execution_mode.filter(|mode| *mode != Mode::Kubewarden).and_then(|mode| mode.to_possible_value()) {
+        None => Ok(()),
+        Some(mode) => {
+            bail!("--execution-mode {}: only waPC modules run here; `kwctl run` knows the others", mode.get_name())
+        }
     }
 }
 

@@ -1,0 +1,116 @@
+//! Reading a `serviceAccountConfig` and annotations out of an object.
+
+use serde_json::Value;
+
+use super::Judgement;
+use crate::field::Place;
+use crate::json;
+use crate::node::Node;
+use crate::settings::wrong_type;
+
+/// A `serviceAccountConfig`. A field that is null is absent. [`Default`] is none at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Config<'a> {
+    /// There is one, be it empty.
+    pub present: bool,
+    /// `issuer`; an empty text is one (D13).
+    pub issuer: Option<&'a str>,
+    /// `acceptedIssuers`, in order.
+    pub accepted: Vec<&'a str>,
+    /// `extendTokenExpiration`.
+    pub extend: Option<bool>,
+    /// `maxTokenExpiration`, as it is written.
+    pub max: Option<&'a str>,
+}
+
+/// Whose tokens a cluster issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signer<'a> {
+    /// The cluster's own address; Gardener accepts it whatever else is set (D15).
+    Default,
+    /// The one that is set.
+    Custom(&'a str),
+    /// Gardener's discovery server.
+    Managed,
+}
+
+impl<'a> Config<'a> {
+    /// Whose tokens are issued; an empty issuer signs nothing.
+    pub fn signer(&self, managed: bool) -> Signer<'a> {
+        match self.issuer {
+            _ if managed => Signer::Managed,
+            Some(issuer) if !issuer.is_empty() => Signer::Custom(issuer),
+            _ => Signer::Default,
+        }
+    }
+}
+
+/// The config at a dotted path; every field of another type is an error below `root`.
+pub(super) fn read<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgement: &mut Judgement) -> Config<'a> {
+    let mut read = Config::default();
+    let Some(config) = descend(object, path, root, judgement) else { return read };
+    let config = Node { value: config, place: root.child(path) };
+    read.present = true;
+    read.issuer = text(&config.part("issuer"), judgement);
+    read.max = text(&config.part("maxTokenExpiration"), judgement);
+    let extend = config.part("extendTokenExpiration");
+    match extend.value {
+        Value::Null => {}
+        Value::Bool(extend) => read.extend = Some(*extend),
+        other => judgement.undecodable.push(wrong_type(&extend.place, other, "true or false")),
+    }
+    let accepted = config.part("acceptedIssuers");
+    match accepted.value {
+        Value::Null => {}
+        Value::Array(issuers) => {
+            for (index, issuer) in issuers.iter().enumerate() {
+                // Go reads null in a list of texts as an empty one.
+                let issuer = Node { value: issuer, place: accepted.place.index(index) };
+                read.accepted.push(text(&issuer, judgement).unwrap_or_default());
+            }
+        }
+        other => judgement.undecodable.push(wrong_type(&accepted.place, other, "a list")),
+    }
+    read
+}
+
+/// The object's annotations; null where there are none.
+pub(super) fn annotations<'a>(object: &'a Value, root: &Place<'_>, judgement: &mut Judgement) -> &'a Value {
+    descend(object, "metadata.annotations", root, judgement).unwrap_or(&Value::Null)
+}
+
+/// The uid that the API server gave the object.
+pub(super) fn uid<'a>(new: &'a Value, stored: &'a Value) -> &'a str {
+    let uid = json::text(new, &["metadata", "uid"]);
+    if uid.is_empty() { json::text(stored, &["metadata", "uid"]) } else { uid }
+}
+
+/// The object at a dotted path. Nothing where a step of it is absent; an error where one is no object.
+fn descend<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgement: &mut Judgement) -> Option<&'a Value> {
+    let mut found = object;
+    let mut walked = 0;
+    let mut steps = path.split('.');
+    while let Some(fields) = found.as_object() {
+        let Some(step) = steps.next() else { return Some(found) };
+        found = fields.get(step)?;
+        // The step and the dot behind it.
+        walked += step.len() + 1;
+    }
+    if !found.is_null() {
+        let walked = path.get(..walked.saturating_sub(1)).unwrap_or_default();
+        let place = if walked.is_empty() { *root } else { root.child(walked) };
+        judgement.undecodable.push(wrong_type(&place, found, "an object"));
+    }
+    None
+}
+
+fn text<'a>(field: &Node<'a, '_>, judgement: &mut Judgement) -> Option<&'a str> {
+    match field.value {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => {
+            judgement.undecodable.push(wrong_type(&field.place, other, "a string"));
+            None
+        }
+    }
+}

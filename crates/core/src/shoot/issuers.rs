@@ -1,0 +1,73 @@
+//! Which issuers may be set (D4 to D10, D13, D14).
+
+use super::config::Signer;
+use super::url::Url;
+use super::{Change, Judgement, SHOWN, shown};
+use crate::field::{Place, Report};
+use crate::ordered::Set;
+
+/// How much of an issuer stands in the text of an error.
+const MESSAGE_SHOWN: usize = 200;
+const TWICE: &str = "is the issuer, too, and kube-apiserver does not start with an issuer that is given twice; remove it from acceptedIssuers";
+
+pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
+    let Change { new, old, .. } = change;
+    if let Some(issuer) = new.issuer {
+        judge_url(issuer, &change.at.child("issuer"), judgement);
+    }
+    // D10. Absent and empty lists are the same.
+    let accepted_kept = change.updating && new.present && old.present && new.accepted == old.accepted;
+    let issuers_kept = accepted_kept && change.signer == change.old_signer && new.issuer == old.issuer;
+    let list = change.at.child("acceptedIssuers");
+    let mut seen = Set::new();
+    for (index, issuer) in new.accepted.iter().copied().enumerate() {
+        let at = list.index(index);
+        let is_issuer = new.issuer == Some(issuer);
+        if !accepted_kept {
+            judge_url(issuer, &at, judgement);
+            if is_issuer {
+                let text = ["acceptedIssuers cannot contains the issuer field value: ", &shown(issuer, MESSAGE_SHOWN)]
+                    .concat();
+                judgement.invalid.invalid(&at, issuer, &text);
+            } else if !seen.insert(issuer) {
+                judgement.invalid.duplicate(&at, issuer);
+            }
+        }
+        // D14: what D10 lets through, and what Gardener does not know when it validates.
+        if (accepted_kept && is_issuer) || (change.signer == Signer::Managed && is_managed_url(issuer, change.uid)) {
+            if issuers_kept {
+                judgement.warn(&["acceptedIssuers: \"", &shown(issuer, SHOWN), "\" ", TWICE]);
+            } else {
+                judgement.invalid.invalid(&at, issuer, TWICE);
+            }
+        }
+    }
+}
+
+/// D4 to D6, in Gardener's order. The checks do not exclude each other; a text that is no URL gets the first only.
+fn judge_url(text: &str, at: &Place<'_>, judgement: &mut Judgement) {
+    let unparsable = Url { https: true, host: false, user: false, query: false, fragment: false, path: &[] };
+    let url = Url::parse(text).unwrap_or(unparsable);
+    let checks = [
+        (url.host, "must be a valid URL and have https scheme"),
+        (!url.fragment, "must not contain a fragment"),
+        (!url.user, "must not contain a username or password"),
+        (!url.query, "must not contain a query"),
+        (url.https, "must have https scheme"),
+    ];
+    for (holds, detail) in &checks {
+        if !holds {
+            judgement.invalid.invalid(at, text, detail);
+        }
+    }
+}
+
+/// Whether a URL has the path of this Shoot's managed issuer, `/projects/<project>/shoots/<uid>/issuer` (D20). The host
+/// is the discovery server's, and the project that of the namespace, neither of which a policy knows; the uid says it.
+fn is_managed_url(url: &str, uid: &str) -> bool {
+    let end = ["/shoots/", uid, "/issuer"].concat();
+    let project = Url::parse(url)
+        .and_then(|url| url.path.strip_prefix(b"/projects/"))
+        .and_then(|path| path.strip_suffix(end.as_bytes()));
+    !uid.is_empty() && project.is_some_and(|project| !project.is_empty() && !project.contains(&b'/'))
+}
