@@ -290,7 +290,7 @@ pub(crate) fn quoted_in(mark: char, text: &str) -> String {
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => quoted.push_str(&format!("\\u{{{:x}}}", u32::from(character))),
+            | '\u{feff}' => quoted.extend(character.escape_unicode()),
             _ => {
                 if character == mark {
                     quoted.push('\\');
