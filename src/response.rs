@@ -45,8 +45,14 @@ pub fn settings(errors: &[FieldError]) -> Vec<u8> {
     let mut answer = Map::new();
     answer.insert("valid".to_owned(), Value::Bool(errors.is_empty()));
     if !errors.is_empty() {
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        answer.insert("message".to_owned(), lines.join("; ").into());
+        let mut message = String::new();
+        for error in errors {
+            if !message.is_empty() {
+                message.push_str("; ");
+            }
+            message.push_str(&error.to_string());
+        }
+        answer.insert("message".to_owned(), message.into());
     }
     json::shown(&Value::Object(answer)).into_bytes()
 }

@@ -268,14 +268,22 @@ pub(crate) fn joined(errors: &[FieldError]) -> String {
 /// A text in quotes and on one line, as Rust's `{:?}` writes it: what would break the line, or hide or turn parts of
 /// it, is escaped. (That of the standard library knows every character of Unicode, which is seven kilobytes.)
 pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
+    quoted_in('"', text)
+}
+
+/// [`quoted`] with another quotation mark.
+#[inline(never)]
+pub(crate) fn quoted_in(mark: char, text: &str) -> String {
+    let mut quoted = String::new();
+    quoted.push(mark);
     for character in text.chars() {
         match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
+            '\\' => quoted.push_str("\\\\"),
+            '\0' => quoted.push_str("\\0"),
             '\n' => quoted.push_str("\\n"),
             '\r' => quoted.push_str("\\r"),
             '\t' => quoted.push_str("\\t"),
-            '\0'..='\u{1f}'
+            '\u{1}'..='\u{1f}'
             | '\u{7f}'..='\u{9f}'
             | '\u{ad}'
             | '\u{61c}'
@@ -283,10 +291,15 @@ pub(crate) fn quoted(text: &str) -> String {
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
             | '\u{feff}' => quoted.extend(character.escape_unicode()),
-            _ => quoted.push(character),
+            _ => {
+                if character == mark {
+                    quoted.push('\\');
+                }
+                quoted.push(character);
+            }
         }
     }
-    quoted.push('"');
+    quoted.push(mark);
     quoted
 }
 
@@ -422,7 +435,7 @@ mod tests {
             "1\n2\r\t3",
             "\u{1b}[31m",
             "é 日本 \u{202e}abc\u{200b}",
-            "\u{85}\u{2028}",
+            "\u{85}\u{2028}\0",
         ] {
             assert_eq!(quoted(text), format!("{text:?}"));
         }
