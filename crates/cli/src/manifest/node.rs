@@ -92,18 +92,26 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
     Ok(documents)
 }
 
+/// What the library says of its own options, which are not the user's.
+const OWN_OPTION: &str = ", set DuplicateKeyPolicy in Options if acceptable";
+/// Files that were written one after the other are one document without it.
+const SEPARATOR: &str = "documents in one file are separated by ---";
+
 fn syntax(name: &str, error: &serde_saphyr::Error) -> Error {
     let at = error.location().map(|location| (location.line(), location.column()));
-    let mut summary = error.without_snippet().to_string();
-    // The place and the library's own options are nothing that a user could do something with here.
+    let mut summary = error.without_snippet().to_string().replace(OWN_OPTION, "");
     if let Some((line, column)) = at {
-        let place = format!(" at line {line}, column {column}");
-        summary = summary.replace(&place, "");
+        summary = summary.replace(&format!(" at line {line}, column {column}"), "");
     }
-    let summary = summary.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
+    let shown = error.to_string().replace(OWN_OPTION, "").replace("--> <input>:", &format!("--> {name}:"));
+    let mut problem = shown.strip_prefix("error: ").unwrap_or(&shown).trim_end().to_owned();
+    if ["apiVersion", "kind"].iter().any(|key| summary.contains(&format!("duplicate mapping key: {key}"))) {
+        problem = format!("{problem}\n  = help: {SEPARATOR}");
+        summary = format!("{summary}; {SEPARATOR}");
+    }
     Error::Syntax {
         source_name: name.to_owned(),
-        problem: error.to_string(),
+        problem,
         summary,
         at: at.and_then(|(line, column)| Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))),
     }

@@ -78,6 +78,7 @@ fn keys_and_values_know_their_bytes() {
 
 #[rstest]
 #[case::duplicate("a: 1\na: 2\n", "duplicate")]
+#[case::not_separated("kind: A\nkind: B\n", "= help: documents in one file are separated by ---")]
 #[case::unclosed("a: [1\n", "test.yaml")]
 #[case::list("- a\n", "this is a list")]
 #[case::text("hello\n", "this is a string")]
