@@ -40,12 +40,17 @@ fn preimage(spec: &Value, style: Style) -> String {
 
 /// The mapped SHA-256 of a text (H-8).
 fn digest(text: &str) -> String {
+    safe_encode(&sha256(text))
+}
+
+/// The SHA-256 of a text, as 64 hexadecimal digits.
+pub(crate) fn sha256(text: &str) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(text) {
         // Writing to a String cannot fail.
         let _ = write!(hex, "{byte:02x}");
     }
-    safe_encode(&hex)
+    hex
 }
 
 /// Kubernetes' alphabet for generated names: no vowels and no digits that look like them.

@@ -65,8 +65,7 @@ impl<'a> Pod<'a> {
     /// Whether the Pod still runs or will run: neither finished nor being deleted (P-2).
     pub fn is_active(self) -> bool {
         let phase = json::text(self.0, &["status", "phase"]);
-        let deleted = json::at(self.0, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null());
-        phase != "Succeeded" && phase != "Failed" && !deleted
+        phase != "Succeeded" && phase != "Failed" && !json::is_terminating(self.0)
     }
 
     /// Whether a Job owns the Pod.

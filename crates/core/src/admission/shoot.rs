@@ -12,9 +12,7 @@ use crate::shoot;
 /// from it, and Gardener's finalizers have to come off.
 pub fn admit(request: &Request, settings: &ShootSettings) -> Outcome {
     let old = (request.operation == Operation::Update).then_some(&request.old_object);
-    let is_deleted =
-        old.and_then(|old| json::at(old, &["metadata", "deletionTimestamp"])).is_some_and(|at| !at.is_null());
-    if !settings.enabled || is_deleted {
+    if !settings.enabled || old.is_some_and(json::is_terminating) {
         return Verdict::Unchanged.into();
     }
     let mut judgement = shoot::Judgement::default();

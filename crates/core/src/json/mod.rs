@@ -51,6 +51,11 @@ pub fn flag(value: &Value, path: &[&str]) -> bool {
     at(value, path).and_then(Value::as_bool).unwrap_or_default()
 }
 
+/// Whether a Kubernetes object is being deleted: `metadata.deletionTimestamp` is set.
+pub fn is_terminating(object: &Value) -> bool {
+    at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
+}
+
 /// The items at `path`, or none.
 pub fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)

@@ -308,7 +308,7 @@ fn exists(account: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
     };
     let called = |what| format!("ServiceAccount \"{account}\" {what} namespace \"{namespace}\"");
     match lookup.get(&object) {
-        Answer::Found(object) if is_terminating(&object) => Existence::Missing(called("is being deleted in")),
+        Answer::Found(object) if json::is_terminating(&object) => Existence::Missing(called("is being deleted in")),
         Answer::Found(object) => {
             let automount = json::at(&object, &["automountServiceAccountToken"]);
             Existence::There { automount: automount.and_then(Value::as_bool).unwrap_or(true) }
@@ -319,11 +319,6 @@ fn exists(account: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
             failure.remedy("v1", "ServiceAccount"),
         ),
     }
-}
-
-/// Whether an object is being deleted.
-pub(super) fn is_terminating(object: &Value) -> bool {
-    json::at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::decide::{Asking, is_terminating};
+use super::decide::Asking;
 use super::{names, permissions};
 use crate::field::FieldPath;
 use crate::json;
@@ -46,7 +46,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
             let remedy = "delete it if nobody needs it; Pillion does not adopt what it did not make";
             return Err(refusal(kind, name, namespace, &problem, remedy, Code::Forbidden));
         }
-        if is_terminating(&found) {
+        if json::is_terminating(&found) {
             return Err(wait("is being deleted"));
         }
         if !annotations(names::GC_PENDING).is_empty() {

@@ -1,8 +1,6 @@
 //! Names of objects and volumes that the policy expects and the controller makes (`serviceaccounts.md` G, Names).
 
-use std::fmt::Write as _;
-
-use sha2::{Digest, Sha256};
+use crate::hash;
 
 /// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
 pub const MERGED_PREFIX: &str = "sidecarset-merged-";
@@ -24,11 +22,8 @@ pub const FINALIZER_PREFIX: &str = "sa.pillion.dev/";
 
 /// The first 16 hexadecimal digits of the SHA-256 of a text.
 fn short_hash(text: &str) -> String {
-    let mut hex = String::with_capacity(16);
-    for byte in Sha256::digest(text).iter().take(8) {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
+    let mut hex = hash::sha256(text);
+    hex.truncate(16);
     hex
 }
 

@@ -47,7 +47,7 @@ fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure>
         Answer::NotFound => Ok(true),
         Answer::Failed(failure) => Err(failure),
         Answer::Found(found) => {
-            Ok(json::text(&found, &["status", "phase"]) == "Terminating" || super::decide::is_terminating(&found))
+            Ok(json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found))
         }
     }
 }

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::{Findings, forbidden, name, unreadable};
 use crate::json;
 use crate::lookup::{Answer, Lookup, ObjectRef};
-use crate::service_account::decide::is_terminating;
 use crate::service_account::rules::{Judgement, Rules};
 
 /// The type of such a Secret.
@@ -42,7 +41,7 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
             findings.reasons.push(unreadable(&field, &called, failure, "v1", "ServiceAccount"));
         }
         Answer::NotFound => refuse(format!("{called} does not exist in namespace \"{namespace}\"")),
-        Answer::Found(found) if is_terminating(&found) => refuse(format!("{called} is being deleted")),
+        Answer::Found(found) if json::is_terminating(&found) => refuse(format!("{called} is being deleted")),
         Answer::Found(found) if !uid.is_empty() && uid != json::text(&found, &["metadata", "uid"]) => {
             refuse(format!("{called} has another UID than \"{uid}\""));
         }
