@@ -14,7 +14,7 @@ use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::SidecarSet;
 
 use self::subject::Told;
-use crate::manifest::{self, Manifest};
+use crate::manifest;
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -83,10 +83,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Situation { namespace, .. } = &args.situation;
     let (settings, policy) =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
-    let Some(beside) = read(&args.situation.sidecar_sets, args.inputs.recursive, terminal)? else {
+    let read = |paths: &[PathBuf], terminal: &mut Terminal| {
+        preview::read(paths, args.inputs.recursive, terminal, manifest::parse)
+    };
+    let Some(beside) = read(&args.situation.sidecar_sets, terminal)? else {
         return Ok(Status::Failed);
     };
-    let Some(given) = read(&args.inputs.paths()?, args.inputs.recursive, terminal)? else {
+    let Some(given) = read(&args.inputs.paths()?, terminal)? else {
         return Ok(Status::Failed);
     };
     let all = || beside.iter().chain(&given);
@@ -136,22 +139,6 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     print(args, &told, terminal)?;
     Ok(if told.iter().any(Told::is_refused) { Status::Refused } else { Status::Done })
-}
-
-/// Reads manifests; `None` where some of it is none, all of which was said then.
-fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<Manifest>>> {
-    let mut manifests = Vec::new();
-    let mut is_sound = true;
-    for source in manifest::sources(paths, recursive)? {
-        match manifest::parse(&source) {
-            Ok(parsed) => manifests.extend(parsed),
-            Err(error) => {
-                is_sound = false;
-                terminal.error(&error.into());
-            }
-        }
-    }
-    Ok(is_sound.then_some(manifests))
 }
 
 fn problems(assembled: &Assembled, terminal: &mut Terminal) -> Status {

@@ -8,7 +8,6 @@ mod tests;
 mod timestamp;
 
 use std::fmt;
-use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
@@ -17,7 +16,7 @@ use pillion_core::time::Timestamp;
 use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
-use crate::manifest::{self, Manifest, Source};
+use crate::manifest::{self, Manifest};
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -132,42 +131,16 @@ impl Given {
 fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     let paths = args.inputs.paths()?;
     let settings = args.situation.settings.as_deref().map(preview::of_files).transpose()?.unwrap_or_default();
-    let mut is_sound = true;
-    let mut chunks = Vec::new();
-    each(&paths, args.inputs.recursive, &mut is_sound, terminal, |source| {
-        chunks.extend(documents::chunks(source)?);
-        Ok(())
-    })?;
-    let mut beside = Vec::new();
-    each(&args.situation.sidecar_sets, args.inputs.recursive, &mut is_sound, terminal, |source| {
-        beside.extend(manifest::parse(source)?);
-        Ok(())
-    })?;
-    if !is_sound {
-        return Ok(None);
-    }
+    let recursive = args.inputs.recursive;
+    let chunks = preview::read(&paths, recursive, terminal, documents::chunks)?;
+    let beside = preview::read(&args.situation.sidecar_sets, recursive, terminal, manifest::parse)?;
+    let (Some(chunks), Some(beside)) = (chunks, beside) else { return Ok(None) };
     let settings = preview::assemble(settings, beside.iter().chain(objects(&chunks)));
     Ok(Some(Given { chunks, beside, settings }))
 }
 
 fn objects(chunks: &[Chunk]) -> impl Iterator<Item = &Manifest> {
     chunks.iter().flat_map(|chunk| &chunk.documents).flat_map(|document| &document.objects)
-}
-
-fn each(
-    paths: &[std::path::PathBuf],
-    recursive: bool,
-    is_sound: &mut bool,
-    terminal: &mut Terminal,
-    mut parse: impl FnMut(&Arc<Source>) -> Result<(), manifest::Error>,
-) -> anyhow::Result<()> {
-    for source in manifest::sources(paths, recursive)? {
-        if let Err(error) = parse(&source) {
-            *is_sound = false;
-            terminal.error(&error.into());
-        }
-    }
-    Ok(())
 }
 
 fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal) -> anyhow::Result<Status> {

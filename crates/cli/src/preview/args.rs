@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
+use std::sync::Arc;
+
 use anyhow::bail;
+
+use crate::manifest::{self, Source};
+use crate::terminal::Terminal;
 
 /// Which manifests a command is about.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -36,6 +41,29 @@ impl Inputs {
         }
         Ok(vec![PathBuf::from("-")])
     }
+}
+
+/// Reads what `parse` finds in files and folders; `None` where some of it cannot be parsed, all of which was said then.
+///
+/// # Errors
+/// Where a file cannot be read.
+pub fn read<T>(
+    paths: &[PathBuf],
+    recursive: bool,
+    terminal: &mut Terminal,
+    parse: fn(&Arc<Source>) -> Result<Vec<T>, manifest::Error>,
+) -> anyhow::Result<Option<Vec<T>>> {
+    let (mut found, mut is_sound) = (Vec::new(), true);
+    for source in manifest::sources(paths, recursive)? {
+        match parse(&source) {
+            Ok(parsed) => found.extend(parsed),
+            Err(error) => {
+                is_sound = false;
+                terminal.error(&error.into());
+            }
+        }
+    }
+    Ok(is_sound.then_some(found))
 }
 
 /// What surrounds the manifests: the policy's settings and the cluster.

@@ -16,7 +16,7 @@ use pillion_core::json;
 use pillion_host::{Module, ValidationResponse};
 use serde_json::Value;
 
-pub use self::args::{Inputs, Situation};
+pub use self::args::{Inputs, Situation, read};
 pub use self::cluster::Manifests;
 pub use self::label::label;
 pub use self::settings::{Assembled, assemble, of_files, with_policy};
