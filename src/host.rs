@@ -2,14 +2,15 @@
 
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef, classify};
+use pillion_core::service_account::author::{Authorizer, Question};
 use serde_json::Value;
 
 use crate::wapc;
 
-/// Look-ups through the host's `kubernetes` capability.
-pub struct HostLookup;
+/// The host's `kubernetes` capability.
+pub struct Host;
 
-impl Lookup for HostLookup {
+impl Lookup for Host {
     fn get(&self, object: &ObjectRef) -> Answer {
         match wapc::host_call("kubernetes", "get_resource", &payload(object)) {
             Ok(answer) => match json::parse(&answer) {
@@ -19,6 +20,47 @@ impl Lookup for HostLookup {
             Err(text) => classify(str::from_utf8(&text).unwrap_or_default()),
         }
     }
+}
+
+impl Authorizer for Host {
+    fn allows(&self, question: &Question) -> Result<bool, String> {
+        let answer = wapc::host_call("kubernetes", "can_i", &review(question)).map_err(|text| {
+            match classify(str::from_utf8(&text).unwrap_or_default()) {
+                Answer::Failed(Failure::Forbidden) => {
+                    "grant the policy server `create` on subjectaccessreviews, and the policy `kubernetes/can_i`"
+                }
+                _ => "try again",
+            }
+        })?;
+        let status = json::parse(&answer).unwrap_or_default();
+        Ok(json::flag(&status, &["allowed"]) && !json::flag(&status, &["denied"]))
+    }
+}
+
+/// The payload of `can_i`: what the SDK's `CanIRequest` looks like as JSON.
+fn review(question: &Question) -> String {
+    let (resource, subresource) = question.atom.resource_and_subresource();
+    let optional = |text: &str| if text.is_empty() { Value::Null } else { Value::from(text) };
+    let mut groups = Vec::new();
+    for group in &question.groups {
+        groups.push(Value::from(group.as_str()));
+    }
+    let attributes = json::object_of([
+        ("group", Value::from(question.atom.group.as_str())),
+        ("name", optional(question.atom.name.as_deref().unwrap_or_default())),
+        ("namespace", optional(&question.namespace)),
+        ("resource", Value::from(resource)),
+        ("subresource", optional(subresource)),
+        ("verb", Value::from(question.atom.verb.as_str())),
+        ("version", Value::Null),
+    ]);
+    let review = json::object_of([
+        ("groups", Value::Array(groups)),
+        ("resource_attributes", attributes),
+        ("user", Value::from(question.user.as_str())),
+    ]);
+    // Rights that were taken away five seconds ago are none (`serviceaccounts.md` P2).
+    json::shown(&json::object_of([("subject_access_review", review), ("disable_cache", Value::Bool(true))]))
 }
 
 /// The payload of `get_resource`: what the SDK's `GetResourceRequest` looks like as JSON.
@@ -41,9 +83,50 @@ fn payload(object: &ObjectRef) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kubewarden_policy_sdk::host_capabilities::kubernetes::GetResourceRequest;
+    use kubewarden_policy_sdk::host_capabilities::kubernetes::{
+        CanIRequest, GetResourceRequest, ResourceAttributes, SubjectAccessReview,
+    };
+    use pillion_core::service_account::permissions::Atom;
 
     use super::*;
+
+    #[test]
+    fn p2_questions_have_the_shape_that_the_sdk_gives_them() {
+        for (namespace, name, resource) in [("", None, "pods"), ("apps", Some("a"), "deployments/scale")] {
+            let atom = Atom {
+                group: "apps".to_owned(),
+                resource: resource.to_owned(),
+                name: name.map(str::to_owned),
+                verb: "get".to_owned(),
+            };
+            let question = Question {
+                user: "ann".to_owned(),
+                groups: vec!["dev".to_owned()],
+                namespace: namespace.to_owned(),
+                atom,
+            };
+            let (resource, subresource) =
+                resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+            let expected = CanIRequest {
+                subject_access_review: SubjectAccessReview {
+                    user: "ann".to_owned(),
+                    groups: Some(vec!["dev".to_owned()]),
+                    resource_attributes: ResourceAttributes {
+                        group: Some("apps".to_owned()),
+                        name: name.map(str::to_owned),
+                        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+                        resource: resource.to_owned(),
+                        subresource: subresource.map(str::to_owned),
+                        verb: "get".to_owned(),
+                        version: None,
+                    },
+                },
+                disable_cache: true,
+            };
+            let sent: Value = serde_json::from_str(&review(&question)).unwrap();
+            assert_eq!(sent, serde_json::to_value(&expected).unwrap());
+        }
+    }
 
     #[test]
     fn requests_have_the_shape_that_the_sdk_gives_them() {

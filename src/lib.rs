@@ -8,9 +8,9 @@ mod payload;
 mod response;
 pub mod wapc;
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-use pillion_core::admission;
+use pillion_core::admission::{self, World};
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use pillion_core::request::{Request, Target};
 use pillion_core::time::Timestamp;
@@ -36,7 +36,10 @@ fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
         return Ok(Verdict::Unchanged.into());
     }
     let settings = payload::settings(settings)?;
-    Ok(admission::admit(request, &settings, &host::HostLookup, now()))
+    let started = Instant::now();
+    let elapsed = || started.elapsed();
+    let world = World { lookup: &host::Host, authorizer: &host::Host, now: now(), elapsed: &elapsed };
+    Ok(admission::admit(request, &settings, world))
 }
 
 fn validate_settings(payload: &[u8]) -> Vec<u8> {

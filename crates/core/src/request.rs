@@ -58,6 +58,14 @@ pub enum Target {
     SidecarSetWrite,
     /// A Gardener Shoot, or another kind with the same settings for its API server, is made or changed.
     ShootWrite,
+    /// Containers are added to a running Pod.
+    EphemeralContainers,
+    /// A workload with a Pod template is made or changed.
+    WorkloadWrite,
+    /// A ServiceAccount, a Role or a RoleBinding is changed or deleted.
+    AccountChange,
+    /// A Secret is made or changed.
+    SecretWrite,
     /// Nothing that a rule speaks of: it is accepted as it is.
     Other,
 }
@@ -157,17 +165,30 @@ impl Request {
 
     /// Which rules speak of this request. Settings are not needed to tell, and not read for [`Target::Other`].
     pub fn target(&self) -> Target {
-        if !self.sub_resource.is_empty() {
-            return Target::Other;
-        }
-        match (self.kind.group.as_str(), self.kind.kind.as_str(), self.operation) {
-            ("", "Pod", Operation::Create) if self.kind.version == "v1" => Target::PodCreate,
-            ("apps.kruise.io", "SidecarSet", Operation::Create | Operation::Update) => Target::SidecarSetWrite,
-            ("core.gardener.cloud", "Shoot", Operation::Create | Operation::Update)
-            | ("operator.gardener.cloud", "Garden", Operation::Create | Operation::Update)
-            | ("seedmanagement.gardener.cloud", "ManagedSeedSet", Operation::Create | Operation::Update) => {
-                Target::ShootWrite
+        use Operation::{Create, Delete, Update};
+        let kind = (self.kind.group.as_str(), self.kind.kind.as_str());
+        match (kind, self.sub_resource.as_str(), self.operation) {
+            (("", "Pod"), "ephemeralcontainers", Update) => Target::EphemeralContainers,
+            (("", "Pod"), "", Create) if self.kind.version == "v1" => Target::PodCreate,
+            (("apps.kruise.io", "SidecarSet"), "", Create | Update) => Target::SidecarSetWrite,
+            (
+                ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+                | ("batch", "Job" | "CronJob")
+                | ("apps.kruise.io", "CloneSet"),
+                "",
+                Create | Update,
+            ) => Target::WorkloadWrite,
+            (("", "ServiceAccount") | ("rbac.authorization.k8s.io", "Role" | "RoleBinding"), "", Update | Delete) => {
+                Target::AccountChange
             }
+            (("", "Secret"), "", Create | Update) => Target::SecretWrite,
+            (
+                ("core.gardener.cloud", "Shoot")
+                | ("operator.gardener.cloud", "Garden")
+                | ("seedmanagement.gardener.cloud", "ManagedSeedSet"),
+                "",
+                Create | Update,
+            ) => Target::ShootWrite,
             _ => Target::Other,
         }
     }
@@ -259,7 +280,26 @@ mod tests {
     #[case::set_status("apps.kruise.io", "v1beta1", "SidecarSet", "UPDATE", "status", Target::Other)]
     #[case::set_delete("apps.kruise.io", "v1beta1", "SidecarSet", "DELETE", "", Target::Other)]
     #[case::another_groups_set("example.com", "v1beta1", "SidecarSet", "CREATE", "", Target::Other)]
-    #[case::deployment("apps", "v1", "Deployment", "CREATE", "", Target::Other)]
+    #[case::e6_deployment("apps", "v1", "Deployment", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_stateful_set("apps", "v1", "StatefulSet", "UPDATE", "", Target::WorkloadWrite)]
+    #[case::e6_daemon_set("apps", "v1", "DaemonSet", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_replica_set("apps", "v1", "ReplicaSet", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_job("batch", "v1", "Job", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_cron_job("batch", "v1", "CronJob", "UPDATE", "", Target::WorkloadWrite)]
+    #[case::e6_clone_set("apps.kruise.io", "v1beta1", "CloneSet", "CREATE", "", Target::WorkloadWrite)]
+    #[case::deployment_scale("apps", "v1", "Deployment", "UPDATE", "scale", Target::Other)]
+    #[case::deployment_delete("apps", "v1", "Deployment", "DELETE", "", Target::Other)]
+    #[case::e7_ephemeral("", "v1", "Pod", "UPDATE", "ephemeralcontainers", Target::EphemeralContainers)]
+    #[case::g8_account_delete("", "v1", "ServiceAccount", "DELETE", "", Target::AccountChange)]
+    #[case::g8_account_update("", "v1", "ServiceAccount", "UPDATE", "", Target::AccountChange)]
+    #[case::account_create("", "v1", "ServiceAccount", "CREATE", "", Target::Other)]
+    #[case::account_token("", "v1", "TokenRequest", "CREATE", "token", Target::Other)]
+    #[case::g8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", Target::AccountChange)]
+    #[case::g8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", Target::AccountChange)]
+    #[case::cluster_role("rbac.authorization.k8s.io", "v1", "ClusterRole", "UPDATE", "", Target::Other)]
+    #[case::c4_secret_create("", "v1", "Secret", "CREATE", "", Target::SecretWrite)]
+    #[case::c4_secret_update("", "v1", "Secret", "UPDATE", "", Target::SecretWrite)]
+    #[case::secret_delete("", "v1", "Secret", "DELETE", "", Target::Other)]
     #[case::shoot_create("core.gardener.cloud", "v1beta1", "Shoot", "CREATE", "", Target::ShootWrite)]
     #[case::shoot_update("core.gardener.cloud", "v1beta1", "Shoot", "UPDATE", "", Target::ShootWrite)]
     #[case::shoot_delete("core.gardener.cloud", "v1beta1", "Shoot", "DELETE", "", Target::Other)]

@@ -2,11 +2,16 @@
 
 use crate::ordered::{Map, Set};
 use crate::outcome::Refusal;
+use crate::service_account::decide::Decision;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.
 pub const INJECTED_SIDECAR_SETS: &str = "injected-sidecarsets";
 /// The sidecars in the Pod as `set/container`, by set in the order of injection, joined by commas.
 pub const INJECTED_CONTAINERS: &str = "injected-containers";
+/// The identities in the Pod as `set/account`, by set, joined by commas.
+pub const INJECTED_SERVICE_ACCOUNTS: &str = "injected-serviceaccounts";
+/// The `SidecarSet`s that were injected without the identity that they ask for, joined by commas.
+pub const SKIPPED_SERVICE_ACCOUNTS: &str = "skipped-serviceaccounts";
 /// The `SidecarSet`s that a refusal names, ascending, joined by commas.
 pub const REFUSED_BY: &str = "refused-by";
 /// Why it was refused, by code: `undecodable`, `forbidden`, `invalid` or `unavailable`.
@@ -28,6 +33,22 @@ pub fn injected(sidecars: &Map<String, Vec<String>>) -> Map<&'static str, String
     annotations.insert(INJECTED_SIDECAR_SETS, sets);
     annotations.insert(INJECTED_CONTAINERS, containers);
     annotations
+}
+
+/// Adds who got an identity, and who did not.
+pub fn identities(decision: &Decision, annotations: &mut Map<&'static str, String>) {
+    let (mut given, mut skipped) = (String::new(), String::new());
+    for grant in &decision.grants {
+        add(&mut given, &[&grant.sidecar_set, "/", &grant.account]);
+    }
+    for (set, _) in decision.skipped.iter().chain(&decision.kept) {
+        add(&mut skipped, &[set]);
+    }
+    for (name, text) in [(INJECTED_SERVICE_ACCOUNTS, given), (SKIPPED_SERVICE_ACCOUNTS, skipped)] {
+        if !text.is_empty() {
+            annotations.insert(name, text);
+        }
+    }
 }
 
 /// Who refused and why.

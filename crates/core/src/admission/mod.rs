@@ -1,23 +1,47 @@
 //! Decisions, by the kind of object that is admitted.
 
 pub mod audit;
+pub mod guard;
+pub mod identity;
 pub mod pod;
 pub mod shoot;
 pub mod sidecar_set;
 
+use std::time::Duration;
+
 use crate::lookup::Lookup;
 use crate::outcome::{Outcome, Verdict};
 use crate::request::{Operation, Request, Target};
-use crate::settings::Settings;
+use crate::service_account::author::{Author, Authorizer};
+use crate::settings::{Role, Settings};
 use crate::sidecar_set::prepare::prepared;
 use crate::time::Timestamp;
 
-/// Answers a request. What no rule speaks of is accepted as it is.
+/// What is known besides the request and the settings.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The cluster.
+    pub lookup: &'a dyn Lookup,
+    /// Who may do what in it.
+    pub authorizer: &'a dyn Authorizer,
+    /// The time.
+    pub now: Timestamp,
+    /// How long this request has been worked on, by a clock that only goes forward.
+    pub elapsed: &'a dyn Fn() -> Duration,
+}
+
+/// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
 ///
-/// Look-ups, each at most once: for a Pod the Namespace, then revisions in the order of injection; for a
-/// `SidecarSet` its revision, then the whitelist.
-pub fn admit(request: Request, settings: &Settings, lookup: &dyn Lookup, now: Timestamp) -> Outcome {
-    match request.target() {
+/// Look-ups, each at most once: for a Pod the Namespace, then revisions in the order of injection, then the
+/// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
+/// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
+/// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
+pub fn admit(request: Request, settings: &Settings, world: World<'_>) -> Outcome {
+    let target = request.target();
+    if settings.role == Role::Assert && target != Target::PodCreate {
+        return Verdict::Unchanged.into();
+    }
+    match target {
         Target::PodCreate => {
             let asked = pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
             let context = pod::Context {
@@ -25,8 +49,10 @@ pub fn admit(request: Request, settings: &Settings, lookup: &dyn Lookup, now: Ti
                 revisions: &settings.controller_revisions,
                 gates: settings.gates,
                 system_namespace: &settings.system_namespace,
-                lookup,
-                now,
+                lookup: world.lookup,
+                now: world.now,
+                rules: &settings.service_accounts,
+                role: settings.role,
             };
             pod::admit(asked, context)
         }
@@ -45,14 +71,19 @@ pub fn admit(request: Request, settings: &Settings, lookup: &dyn Lookup, now: Ti
                 gates: settings.gates,
                 system_namespace: &settings.system_namespace,
                 whitelist: settings.patch_pod_metadata_whitelist.as_ref(),
-                lookup,
+                rules: &settings.service_accounts,
+                world,
             };
             let old_object = Some(request.old_object).filter(|object| !object.is_null());
             let version = request.kind.version;
+            let author = Author::of(&request.user_info);
             sidecar_set::admit(
-                sidecar_set::SidecarSetRequest { operation, version, object: request.object, old_object },
+                sidecar_set::SidecarSetRequest { operation, version, object: request.object, old_object, author },
                 &context,
             )
+        }
+        Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
+            guard::admit(&request, target, settings, world.lookup)
         }
         Target::ShootWrite => shoot::admit(&request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),

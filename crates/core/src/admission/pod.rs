@@ -3,15 +3,19 @@
 use serde_json::Value;
 
 use super::audit;
+use super::identity::{self, Identities};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::inject::{self, Injected};
 use crate::lookup::{Lookup, Memo};
+use crate::ordered::Map;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::pod::Pod;
 use crate::select::compiled::CompiledSet;
 use crate::select::{self, Query, Sources};
+use crate::service_account::rules::Rules;
+use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 
@@ -49,13 +53,19 @@ pub struct Context<'a> {
     pub lookup: &'a dyn Lookup,
     /// The time.
     pub now: Timestamp,
+    /// What the cluster allows SidecarSets to do with ServiceAccounts.
+    pub rules: &'a Rules,
+    /// Whether the Pod is injected, or judged after it was.
+    pub role: Role,
 }
 
-/// Injects the `SidecarSet`s that match the Pod. A Pod that has finished or is being deleted stays as it is (P-2).
+/// Injects the `SidecarSet`s that match the Pod, and gives their containers their identities. A Pod that has finished
+/// or is being deleted stays as it is (P-2), and so does a mirror Pod.
+///
+/// With [`Role::Assert`], nothing is changed: the Pod is refused where it is not what injection made of it.
 pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
-    match injected(request, context) {
-        Ok(None) => Verdict::Unchanged.into(),
-        Ok(Some(injected)) => outcome(request.object, injected),
+    match admitted(request, context) {
+        Ok(outcome) => outcome,
         Err(reasons) => match Refusal::of(reasons) {
             Some(refusal) => refusal.into(),
             // No failure comes without a reason; one that did would have to refuse all the same.
@@ -67,7 +77,7 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
     }
 }
 
-fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Injected>, Vec<Reason>> {
+fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
     let pod = Pod::decode(request.object).map_err(|errors| {
         let mut reasons = Vec::new();
         for error in errors {
@@ -75,8 +85,12 @@ fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Inje
         }
         reasons
     })?;
+    if identity::is_mirror(request.object) {
+        return Ok(Verdict::Unchanged.into());
+    }
+    let gate = context.gates.service_account_injection;
     if !pod.is_active() {
-        return Ok(None);
+        return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let mut compiled = Vec::new();
@@ -86,24 +100,50 @@ fn injected(request: PodRequest<'_>, context: Context<'_>) -> Result<Option<Inje
     let lookup = Memo::new(context.lookup);
     let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
     let (sets, mut reasons) = select::select(&compiled, query, sources);
-    if sets.is_empty() {
-        return if reasons.is_empty() { Ok(None) } else { Err(reasons) };
+    let identities = Identities::of(&sets, gate).unwrap_or_else(|more| {
+        reasons.extend(more);
+        Identities::default()
+    });
+    if context.role == Role::Assert {
+        if gate && reasons.is_empty() {
+            reasons = identity::assert(&identities, &sets, request.object, query.namespace, context.rules, &lookup);
+        }
+        return unless(reasons, Verdict::Unchanged.into());
     }
-    let how = inject::Context { now: context.now, sort_by_name: context.gates.sort_sidecar_containers_by_name };
-    match inject::inject(pod, &sets, how) {
-        Ok(injected) if reasons.is_empty() => Ok(Some(injected)),
-        Ok(_) => Err(reasons),
-        Err(more) => {
-            reasons.extend(more);
-            Err(reasons)
+    if sets.is_empty() {
+        reasons.extend(identity::without(request.object, gate));
+        return unless(reasons, Verdict::Unchanged.into());
+    }
+    let how = inject::Context {
+        now: context.now,
+        sort_by_name: context.gates.sort_sidecar_containers_by_name,
+        hides_tokens: !identities.asking.is_empty(),
+    };
+    let mut injected = inject::inject(pod, &sets, how).unwrap_or_else(|more| {
+        reasons.extend(more);
+        Injected { pod: request.object.clone(), sidecars: Map::new(), warnings: Vec::new() }
+    });
+    let mut audit = audit::injected(&injected.sidecars);
+    injected.warnings.extend(identities.warnings.iter().cloned());
+    if identities.asking.is_empty() {
+        reasons.extend(identity::without(&injected.pod, gate));
+    } else {
+        match identities.settle(&injected.pod, &injected.sidecars, query.namespace, context.rules, &lookup) {
+            Ok((decision, settled)) => {
+                audit::identities(&decision, &mut audit);
+                injected.warnings.extend(settled.warnings);
+                injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
+                injected.pod = settled.pod;
+            }
+            Err(more) => reasons.extend(more),
         }
     }
+    let verdict = if injected.pod == *request.object { Verdict::Unchanged } else { Verdict::Mutated(injected.pod) };
+    unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
 }
 
-fn outcome(before: &Value, injected: Injected) -> Outcome {
-    let audit = audit::injected(&injected.sidecars);
-    let verdict = if injected.pod == *before { Verdict::Unchanged } else { Verdict::Mutated(injected.pod) };
-    Outcome { verdict, warnings: injected.warnings, audit }
+fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>> {
+    if reasons.is_empty() { Ok(outcome) } else { Err(reasons) }
 }
 
 fn undecodable(error: FieldError) -> Reason {
@@ -145,6 +185,8 @@ mod tests {
             system_namespace: "kruise-system",
             lookup: &Unreachable,
             now: Timestamp(0),
+            rules: &Rules::default(),
+            role: Role::Inject,
         };
         let outcome = admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context);
         let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };

@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
+use super::World;
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::json;
-use crate::lookup::Lookup;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
+use crate::service_account::author::Author;
+use crate::service_account::rules::Rules;
+use crate::service_account::{self, admission};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
@@ -39,6 +42,8 @@ pub struct SidecarSetRequest {
     pub object: Value,
     /// `request.oldObject`; needed for an update.
     pub old_object: Option<Value>,
+    /// `request.userInfo`.
+    pub author: Author,
 }
 
 /// What is known besides the request.
@@ -54,8 +59,11 @@ pub struct Context<'a> {
     pub system_namespace: &'a str,
     /// The whitelist of the settings; it wins over the ConfigMap.
     pub whitelist: Option<&'a Value>,
-    /// The cluster. Asked for the revision, then for the whitelist, each only where the object needs it.
-    pub lookup: &'a dyn Lookup,
+    /// What the cluster allows SidecarSets to do with ServiceAccounts.
+    pub rules: &'a Rules,
+    /// The cluster. Asked for the revision, for the whitelist, for what the author and the ServiceAccount may do, then
+    /// for the account, each only where the object needs it.
+    pub world: World<'a>,
 }
 
 /// Answers a request.
@@ -64,7 +72,7 @@ pub struct Context<'a> {
 /// nobody knows stay. Refusals: 400 with every field of a wrong type, 422 with every field that is invalid, 503 where
 /// only a failed look-up stands in the way.
 pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
-    let SidecarSetRequest { operation, version, object, old_object } = request;
+    let SidecarSetRequest { operation, version, object, old_object, author } = request;
     let name = json::text(&object, &["metadata", "name"]).to_owned();
     let root = FieldPath::default();
     let old_path = FieldPath::new("oldObject");
@@ -104,7 +112,8 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     }
     let set = SidecarSet::from_decoded(stored);
 
-    let mut outcome = Outcome::from(match judge(&set, old.as_ref(), context) {
+    let mut identity = service_account::validation::Findings::default();
+    let mut outcome = Outcome::from(match judge(&set, old.as_ref(), &author, context, &mut identity) {
         Some(refusal) => Verdict::Refused(refusal),
         None if object == *decoded.object() => Verdict::Unchanged,
         None => {
@@ -115,6 +124,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
             Verdict::Mutated(object)
         }
     });
+    outcome.warnings.append(&mut identity.warnings);
     let unknown = schema::unknown(decoded.object(), version.schema(), &root);
     for path in unknown {
         let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
@@ -157,8 +167,15 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
 }
 
 /// Everything that is wrong. Other `SidecarSet`s are compared with only once nothing else is (V-1).
-fn judge(set: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> Option<Refusal> {
-    let Context { others, revisions, gates, system_namespace, whitelist, lookup } = *context;
+fn judge(
+    set: &SidecarSet,
+    old: Option<&SidecarSet>,
+    author: &Author,
+    context: &Context<'_>,
+    identity: &mut service_account::validation::Findings,
+) -> Option<Refusal> {
+    let Context { others, revisions, gates, system_namespace, whitelist, rules, world } = *context;
+    let lookup = world.lookup;
     let mut findings = Findings { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
     if let Some(old) = old {
@@ -171,7 +188,13 @@ fn judge(set: &SidecarSet, old: Option<&SidecarSet>, context: &Context<'_>) -> O
             conflicts::check(set, other, &mut findings.invalid);
         }
     }
-    let mut reasons = Vec::new();
+    // An object that is being deleted has to lose its finalizers, whatever the rules are by now.
+    if !old.is_some_and(|old| json::is_terminating(old.as_value())) {
+        let asked = admission::Asked { set, old, author, others, is_fine: findings.is_empty() };
+        *identity = admission::judge(asked, gates.service_account_injection, rules, world);
+    }
+    let mut reasons = std::mem::take(&mut identity.refused);
+    findings.invalid.append(&mut identity.invalid);
     add_reasons(&mut reasons, set.name(), findings.invalid, Code::Invalid);
     add_reasons(&mut reasons, set.name(), findings.unavailable, Code::Unavailable);
     Refusal::of(reasons)

@@ -1,5 +1,7 @@
 //! What explanations say.
 
+use std::sync::LazyLock;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -9,6 +11,8 @@ use super::*;
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::service_account::rules::Rules;
+use crate::settings::Role;
 use crate::time::Timestamp;
 
 /// Namespaces `prod` and `dev` with labels, `broken` that nobody can read, and no others.
@@ -34,8 +38,12 @@ pub(super) fn context<'a>(sets: &'a [SidecarSet], revisions: &'a [ControllerRevi
         system_namespace: "kruise-system",
         lookup: &Cluster,
         now: Timestamp(0),
+        rules: &RULES,
+        role: Role::Inject,
     }
 }
+
+static RULES: LazyLock<Rules> = LazyLock::new(Rules::default);
 
 /// A revision of set `s` that holds container `old`.
 pub(super) fn stored() -> ControllerRevision {

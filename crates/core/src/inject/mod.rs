@@ -36,6 +36,8 @@ pub struct Context {
     pub now: Timestamp,
     /// The gate `EnableSortSidecarContainerByName` (M-23).
     pub sort_by_name: bool,
+    /// Whether the Pod gets an identity: then shared mounts leave out those of tokens (`serviceaccounts.md` A5-8).
+    pub hides_tokens: bool,
 }
 
 /// A Pod after injection.
@@ -105,7 +107,7 @@ impl<'a> Plan<'a> {
         reasons: &mut Vec<Reason>,
     ) {
         let targets = resources::Targets::of(pod, sets, records);
-        let own = Own::of(pod, sets);
+        let own = Own::of(pod, sets, context.hides_tokens);
         for set in sets {
             let mut listed = Set::new();
             let mut sidecars = 0_usize;

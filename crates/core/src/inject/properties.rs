@@ -11,6 +11,8 @@ use crate::json::{self, Object};
 use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::outcome::{Outcome, Verdict};
 use crate::quantity::Quantity;
+use crate::service_account::rules::Rules;
+use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 
@@ -33,6 +35,8 @@ fn answer(pod: &Value, sets: &[SidecarSet], revisions: &[ControllerRevision], (u
         system_namespace: "kruise-system",
         lookup: &Empty,
         now: Timestamp(now),
+        rules: &Rules::default(),
+        role: Role::Inject,
     };
     admit(PodRequest { uid, namespace: "n", object: pod }, context)
 }

@@ -7,6 +7,7 @@ use crate::format;
 use crate::json;
 use crate::ordered::{Map, Set};
 use crate::pod::{self, Pod};
+use crate::service_account::tokens;
 use crate::sidecar_set::SidecarSet;
 
 /// What sidecars may take from: the plain containers that the Pod brought itself.
@@ -14,12 +15,14 @@ use crate::sidecar_set::SidecarSet;
 pub struct Own<'a> {
     pod: Pod<'a>,
     containers: Vec<&'a Value>,
+    hides_tokens: bool,
 }
 
 impl<'a> Own<'a> {
     /// Leaves out containers that say that they were injected, and those with the name of a sidecar of `sets`: they
-    /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar.
-    pub fn of(pod: Pod<'a>, sets: &[SidecarSet]) -> Self {
+    /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar. With
+    /// `hides_tokens`, mounts through which a container gets a ServiceAccount's token are not shared.
+    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], hides_tokens: bool) -> Self {
         let mut sidecars = Set::new();
         for set in sets {
             for sidecar in set.containers() {
@@ -34,7 +37,7 @@ impl<'a> Own<'a> {
                 containers.push(container);
             }
         }
-        Self { pod, containers }
+        Self { pod, containers, hides_tokens }
     }
 }
 
@@ -52,6 +55,9 @@ pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec
     for container in &own.containers {
         let mut wanted = Vec::new();
         for mount in json::items(container, &["volumeMounts"]) {
+            if own.hides_tokens && tokens::is_of_token(own.pod.as_value(), mount) {
+                continue;
+            }
             mounts.push(mount);
             expansions(json::text(mount, &["subPathExpr"]), &mut wanted);
         }
@@ -239,7 +245,7 @@ mod tests {
         let pod = pod();
         let mut missing = Vec::new();
         let sidecar = json!({ "transferEnv": [entry] });
-        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[]), &mut missing);
+        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], false), &mut missing);
         (taken.into_iter().cloned().collect(), missing)
     }
 
@@ -302,7 +308,7 @@ mod tests {
             {"name": "app", "env": env, "volumeMounts": [{"name": "v", "subPathExpr": "$(V14999)".repeat(30_000)}]}
         ]}});
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
-        let (_, variables) = shared_mounts(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[]));
+        let (_, variables) = shared_mounts(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], false));
         assert_eq!(variables.len(), 30_000);
         assert!(variables.iter().all(|variable| variable["value"] == "29998"));
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sidecar_set::prepare::prepared;
 
-const NOW: Context = Context { now: Timestamp(1_767_323_045), sort_by_name: false };
-const LATER: Context = Context { now: Timestamp(1_800_000_000), sort_by_name: false };
+const NOW: Context = Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: false };
+const LATER: Context = Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: false };
 
 fn set(name: &str, spec: Value) -> SidecarSet {
     let mut spec = spec;

@@ -100,6 +100,14 @@ fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) -> Res
     Err(errors.iter().cloned().map(|error| reason(error.below(&spec))).collect())
 }
 
+/// Whether Pods of this namespace can get the set, whatever their labels.
+///
+/// # Errors
+/// The Namespace could not be read.
+pub fn can_be_in(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
+    Ok(set.is_candidate(namespace) && is_in_namespace(set, namespace, lookup)?)
+}
+
 fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
     match &set.namespaces {
         Namespaces::All => Ok(true),

@@ -17,6 +17,7 @@ use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::revision::{self, Selection};
 use crate::selector::Selector;
+use crate::service_account::declared;
 use crate::sidecar_set::SidecarSet;
 
 /// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5).
@@ -137,6 +138,14 @@ fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet
     let with_image = hash_of(names::HASH, |hashes| &hashes.hash);
     let without_image = hash_of(names::HASH_WITHOUT_IMAGE, |hashes| &hashes.without_image);
 
+    let mut spec = spec;
+    // A revision carries no identity, and has no say in it: the fields are those of the set as it is now
+    // (`serviceaccounts.md` A5-9).
+    if let Some(spec) = spec.as_object_mut() {
+        for field in declared::FIELDS {
+            spec.insert(field.name.to_owned(), set.spec(&[field.name]).cloned().unwrap_or_default());
+        }
+    }
     let mut object = set.as_value().clone();
     if let Some(object) = object.as_object_mut() {
         object.insert("spec".to_owned(), spec);

@@ -201,7 +201,7 @@ fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() 
 
     let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-1"}}}));
     let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap();
-    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false };
+    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: false };
     let injected = crate::inject::inject(Pod::decode(&pod()).unwrap(), &old, context).unwrap().pod;
     assert_eq!(drawn(&injected, &uid_new), "old");
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 
-pub use overlap::overlap;
+pub use overlap::{implies, overlap};
 pub(crate) use validate::{check, check_labels, check_not_empty};
 
 /// What a requirement asks of its key.
@@ -187,6 +187,11 @@ impl<'a> Selector<'a> {
     /// match. For finding conflicts, where doubt is no reason to look away.
     pub fn parse_known(value: &'a Value) -> Self {
         Self::requirements_of(value, &mut Vec::new())
+    }
+
+    /// The selector with one requirement.
+    pub fn only(requirement: Requirement<'a>) -> Self {
+        Self { requirements: vec![requirement] }
     }
 
     /// The requirements: `matchLabels` by key, then `matchExpressions` as written.

@@ -15,6 +15,22 @@ pub fn overlap(one: &Selector<'_>, other: &Selector<'_>) -> bool {
     all.chunk_by(|left, right| left.key == right.key).all(satisfiable)
 }
 
+/// Whether all labels that satisfy `one` satisfy `other`: nothing satisfies `one` and breaks a requirement of `other`.
+pub fn implies(one: &Selector<'_>, other: &Selector<'_>) -> bool {
+    other.requirements().iter().all(|requirement| {
+        let broken = Requirement {
+            op: match requirement.op {
+                Op::In => Op::NotIn,
+                Op::NotIn => Op::In,
+                Op::Exists => Op::DoesNotExist,
+                Op::DoesNotExist => Op::Exists,
+            },
+            ..*requirement
+        };
+        !overlap(one, &Selector::only(broken))
+    })
+}
+
 /// Whether one label can satisfy all of these requirements on it.
 fn satisfiable(requirements: &[&Requirement<'_>]) -> bool {
     if requirements.iter().all(|requirement| requirement.admits(None)) {

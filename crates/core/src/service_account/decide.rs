@@ -1,14 +1,12 @@
 //! Which identity the sidecars of a Pod get (`serviceaccounts.md` A4, B0, G Order at Pod admission).
 
-use serde_json::Value;
-
 use super::declared::{Declared, Mode, OnConflict};
+use super::existence::{Existence, exists};
 use super::merged;
 use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use crate::field::FieldPath;
-use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 
 /// A SidecarSet that is injected into the Pod and names an account.
@@ -69,8 +67,10 @@ pub struct Decision {
     pub hides_token: bool,
     /// Who mounts a token of their own.
     pub grants: Vec<Grant>,
-    /// SidecarSets that stay without an identity, and why.
+    /// SidecarSets that stay without an identity because the settings say so (`onMissing`, `onConflict`), and why.
     pub skipped: Vec<(String, String)>,
+    /// SidecarSets that stay without an identity because the Pod keeps its own (`onAppServiceAccount`), and why.
+    pub kept: Vec<(String, String)>,
 }
 
 /// Decides for the sets that ask. Nothing is looked up where nothing is asked.
@@ -90,21 +90,20 @@ pub fn decide(
     let mut decision = Decision::default();
     let (mut isolated, mut shared): (Vec<&Asking>, Vec<&Asking>) =
         asking.iter().partition(|set| set.declared.mode == Mode::Isolate);
-    let runs_as = Target::of(&shared);
-    if names::is_merged(app.account) && runs_as.name() != Some(app.account) {
-        reasons.push(foreign_merged(app.account));
-    }
     if !reasons.is_empty() {
         return Err(reasons);
     }
 
-    let unchanged = runs_as.name() == Some(app.account);
+    // A merged account is never the app's own: whether it is that of this Pod's sets shows once it is clear which of
+    // them are left.
+    let is_merged = names::is_merged(app.account);
+    let unchanged = is_merged || Target::of(&shared).name() == Some(app.account);
     if !shared.is_empty()
         && !unchanged
         && let Some(why) = own_account(app)
     {
         match rules.on_app_account {
-            OnAppAccount::Keep => skip(&mut shared, &mut decision, &why),
+            OnAppAccount::Keep => skip(&mut shared, &mut decision.kept, &why),
             OnAppAccount::Isolate => isolated.append(&mut shared),
             OnAppAccount::Deny => {
                 let remedy = "run the Pod under \"default\", or give the SidecarSet the mode Isolate";
@@ -136,11 +135,15 @@ pub fn decide(
     isolated.retain(skipped);
     shared.retain(skipped);
 
-    let runs_as = match Target::of(&shared) {
+    let target = Target::of(&shared);
+    if is_merged && target.name() != Some(app.account) {
+        return Err(vec![foreign_merged(app.account)]);
+    }
+    let runs_as = match target {
         Target::Conflict => {
             let why = conflict(&shared);
             match rules.on_conflict {
-                Otherwise::Skip => skip(&mut shared, &mut decision, &why),
+                Otherwise::Skip => skip(&mut shared, &mut decision.skipped, &why),
                 Otherwise::Deny => {
                     let remedy = "give them one account, the behaviour Merge or the mode Isolate";
                     return Err(shared.iter().map(|set| reason(set, Code::Forbidden, why.clone(), remedy)).collect());
@@ -254,7 +257,7 @@ fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
 }
 
 /// E6: a merged account belongs to the Pods of exactly its sets.
-fn foreign_merged(account: &str) -> Reason {
+pub fn foreign_merged(account: &str) -> Reason {
     Reason {
         sidecar_set: None,
         field: field(),
@@ -286,38 +289,9 @@ fn conflict(shared: &[&Asking]) -> String {
     format!("SidecarSets want different ServiceAccounts for one Pod: {}", parts.join(", "))
 }
 
-fn skip(shared: &mut Vec<&Asking>, decision: &mut Decision, why: &str) {
+fn skip(shared: &mut Vec<&Asking>, without: &mut Vec<(String, String)>, why: &str) {
     for set in shared.drain(..) {
-        decision.skipped.push((set.sidecar_set.clone(), why.to_owned()));
-    }
-}
-
-enum Existence {
-    There { automount: bool },
-    Missing(String),
-    Unknown(String, String),
-}
-
-/// V3, A1-11: an account that is being deleted counts as missing; "could not ask" does not.
-fn exists(account: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
-    let object = ObjectRef {
-        api_version: "v1",
-        kind: "ServiceAccount",
-        namespace: Some(namespace.to_owned()),
-        name: account.to_owned(),
-    };
-    let called = |what| format!("ServiceAccount \"{account}\" {what} namespace \"{namespace}\"");
-    match lookup.get(&object) {
-        Answer::Found(object) if json::is_terminating(&object) => Existence::Missing(called("is being deleted in")),
-        Answer::Found(object) => {
-            let automount = json::at(&object, &["automountServiceAccountToken"]);
-            Existence::There { automount: automount.and_then(Value::as_bool).unwrap_or(true) }
-        }
-        Answer::NotFound => Existence::Missing(called("does not exist in")),
-        Answer::Failed(failure) => Existence::Unknown(
-            format!("{}: {failure}", called("could not be read in")),
-            failure.remedy("v1", "ServiceAccount"),
-        ),
+        without.push((set.sidecar_set.clone(), why.to_owned()));
     }
 }
 

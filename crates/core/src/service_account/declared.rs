@@ -176,11 +176,13 @@ fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warn
     }
 }
 
-fn path(field: Field) -> FieldPath {
+/// Where a field is in a SidecarSet.
+pub fn path(field: Field) -> FieldPath {
     FieldPath::new("spec").child(field.name)
 }
 
-fn annotation_path(field: Field) -> FieldPath {
+/// Where the annotation that stands for a field is.
+pub fn annotation_path(field: Field) -> FieldPath {
     FieldPath::new("metadata.annotations").key(field.annotation)
 }
 

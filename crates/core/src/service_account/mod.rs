@@ -5,12 +5,16 @@
 //! them ([`merged`]); [`tokens`] carries the decision out.
 //! What others may not do meanwhile is in [`guards`].
 
+pub mod admission;
 pub mod author;
+pub mod conflicts;
 pub mod decide;
 pub mod declared;
+pub mod existence;
 pub mod guards;
 pub mod merged;
 pub mod names;
 pub mod permissions;
 pub mod rules;
 pub mod tokens;
+pub mod validation;

@@ -116,6 +116,12 @@ impl Rules {
             || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
     }
 
+    /// V5: whether there can be a namespace in which this account may be injected.
+    pub fn allows_anywhere(&self, account: &str) -> bool {
+        self.allowed.is_empty()
+            || self.allowed.iter().any(|entry| entry.names.iter().any(|glob| matches(glob, account)))
+    }
+
     /// Whether the rules for old tokens leave this Secret alone.
     pub fn exempts(&self, namespace: &str, secret: &str) -> bool {
         let name = format!("{namespace}/{secret}");

@@ -34,7 +34,7 @@ pub struct Settled {
 /// Whether a volume is the one that the API server adds for the Pod's own account (A1-4).
 fn is_automounted(volume: &Value) -> bool {
     pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
-        && tokens_of(volume).next().is_some()
+        && projects_token(volume)
         && tokens_of(volume).all(|token| json::text(token, &["audience"]).is_empty())
 }
 
@@ -44,6 +44,11 @@ fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     sources.iter().filter_map(|source| source.get("serviceAccountToken")).filter(|token| !token.is_null())
 }
 
+/// Whether a volume holds a token of the Pod's account.
+pub fn projects_token(volume: &Value) -> bool {
+    tokens_of(volume).next().is_some()
+}
+
 /// The init containers and the containers of a Pod.
 pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     LISTS.into_iter().flat_map(|list| json::items(pod, &["spec", list]))
@@ -51,6 +56,11 @@ pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 
 fn volume<'a>(pod: &'a Value, name: &str) -> Option<&'a Value> {
     json::items(pod, &["spec", "volumes"]).iter().find(|volume| pod::name(volume) == name)
+}
+
+/// A5-8: whether a mount gives a token to its container: it is at the token path, or of a volume that projects one.
+pub fn is_of_token(pod: &Value, mount: &Value) -> bool {
+    names::is_mount_path(json::text(mount, &["mountPath"])) || volume(pod, pod::name(mount)).is_some_and(projects_token)
 }
 
 fn mounts(container: &Value) -> &[Value] {
@@ -65,7 +75,7 @@ pub fn further_token<'a>(pod: &'a Value, owners: &Owners) -> Option<&'a str> {
             let name = pod::name(mount);
             let Some(volume) = volume(pod, name) else { return false };
             let automount = is_automounted(volume) && names::is_mount_path(json::text(mount, &["mountPath"]));
-            tokens_of(volume).next().is_some() && !automount && !name.starts_with(names::TOKEN_VOLUME_PREFIX)
+            projects_token(volume) && !automount && !name.starts_with(names::TOKEN_VOLUME_PREFIX)
         })
     };
     let is_owner =
@@ -149,7 +159,35 @@ pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> 
     reasons
 }
 
-fn secrets_of_volume(volume: &Value) -> Vec<&str> {
+/// E11: containers that hold a token of the Pod's account although it was swapped so that only the sidecars have it.
+///
+/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly.
+pub fn regained(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+    let account = json::text(pod, &["spec", "serviceAccountName"]);
+    let record = json::parse(json::text(pod, &["metadata", "annotations", INJECTED]).as_bytes()).unwrap_or_default();
+    let mut reasons = Vec::new();
+    if json::text(&record, &["injected"]) != account {
+        return reasons;
+    }
+    let owners = accounts.get(account);
+    for container in containers(pod) {
+        let name = pod::name(container);
+        let holds = |mount: &Value| volume(pod, pod::name(mount)).is_some_and(projects_token);
+        if !owners.is_some_and(|owners| owners.contains(name)) && mounts(container).iter().any(holds) {
+            reasons.push(Reason {
+                sidecar_set: None,
+                field: FieldPath::new("spec"),
+                problem: format!("container \"{name}\" mounts a token of \"{account}\", which is for sidecars alone"),
+                remedy: "find the webhook that changed the Pod after it was injected".to_owned(),
+                code: Code::Forbidden,
+            });
+        }
+    }
+    reasons
+}
+
+/// The Secrets that a volume shows.
+pub fn secrets_of_volume(volume: &Value) -> Vec<&str> {
     let mut secrets = vec![json::text(volume, &["secret", "secretName"])];
     for source in json::items(volume, &["projected", "sources"]) {
         secrets.push(json::text(source, &["secret", "name"]));
@@ -207,7 +245,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Se
         return Err(reasons);
     }
     annotate(&mut after, before, decision);
-    for (sidecar_set, why) in &decision.skipped {
+    for (sidecar_set, why) in decision.skipped.iter().chain(&decision.kept) {
         warnings.push(format!("SidecarSet \"{sidecar_set}\" is injected without its ServiceAccount: {why}"));
     }
     Ok(Settled { pod: after, warnings })

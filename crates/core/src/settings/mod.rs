@@ -20,6 +20,7 @@ pub(crate) use read::wrong_type;
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
+use crate::service_account::rules::Rules;
 use crate::sidecar_set::SidecarSet;
 use shoots::ShootSettings;
 
@@ -39,8 +40,22 @@ pub struct Settings {
     pub system_namespace: String,
     /// `patchPodMetadataWhitelist`: `{"rules": [{"selector", "allowedAnnotationKeyExprs"}]}` (V-20).
     pub patch_pod_metadata_whitelist: Option<Value>,
+    /// `serviceAccounts`: what the cluster allows SidecarSets to do with ServiceAccounts.
+    pub service_accounts: Rules,
     /// `shoots`: the rules for Gardener Shoots.
     pub shoots: ShootSettings,
+    /// `role`.
+    pub role: Role,
+}
+
+/// What the policy is there for: a guest cannot see whether its patches are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It injects, and guards.
+    #[default]
+    Inject,
+    /// The validating twin: it looks at Pods after everybody has changed them, and never patches (B10).
+    Assert,
 }
 
 impl Default for Settings {
@@ -51,7 +66,9 @@ impl Default for Settings {
             gates: Gates::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
             patch_pod_metadata_whitelist: None,
+            service_accounts: Rules::default(),
             shoots: ShootSettings::default(),
+            role: Role::default(),
         }
     }
 }

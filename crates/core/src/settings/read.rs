@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Settings, naming, shoots, whitelist};
+use super::{Role, Settings, naming, service_accounts, shoots, whitelist};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, Place, Report};
 use crate::format;
@@ -12,17 +12,9 @@ use crate::node::Node;
 use crate::ordered::Set;
 use crate::sidecar_set::decode::decode;
 
-/// Gates that a version of the policy has to know how to honour before it may take them.
-const GATES_TO_COME: [&str; 1] = ["SidecarSetServiceAccountInjection"];
 /// Settings that this version does not have yet, with the one value that asks for nothing else than it does.
-const SETTINGS_TO_COME: [(&str, Option<&str>); 6] = [
-    ("bundle", None),
-    ("bundleMaxAge", None),
-    ("bundleRef", None),
-    ("onBundleUnavailable", Some("Deny")),
-    ("role", Some("Inject")),
-    ("serviceAccounts", None),
-];
+const SETTINGS_TO_COME: [(&str, Option<&str>); 4] =
+    [("bundle", None), ("bundleMaxAge", None), ("bundleRef", None), ("onBundleUnavailable", Some("Deny"))];
 const NOT_YET: &str = "not supported by this version of the policy; remove it";
 
 pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
@@ -37,6 +29,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
         let place = Place::new(&key);
         match (key.as_str(), value) {
             (key, value) if SETTINGS_TO_COME.iter().any(|(name, _)| *name == key) => to_come(key, &value, &mut errors),
+            ("systemNamespace" | "patchPodMetadataWhitelist" | "role", Value::Null) => {}
             ("sidecarSets", value) => each(value, &place, "SidecarSet", &mut errors, &mut |manifest| {
                 decoded.sidecar_sets.push(decode(manifest)?.into_sidecar_set());
                 Ok(())
@@ -48,8 +41,17 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
                 });
             }
             ("shoots", value) => decoded.shoots = shoots::decode(&Node { value: &value, place }, &mut errors),
+            ("serviceAccounts", value) => {
+                decoded.service_accounts = service_accounts::decode(value, &place.path(), &mut errors);
+            }
+            ("role", value) => {
+                decoded.role = if shoots::is_first(&Node { value: &value, place }, &["Assert", "Inject"], &mut errors) {
+                    Role::Assert
+                } else {
+                    Role::Inject
+                };
+            }
             ("featureGates", value) => decoded.gates = gates(value, &place, &mut errors),
-            ("systemNamespace" | "patchPodMetadataWhitelist", Value::Null) => {}
             ("systemNamespace", Value::String(namespace)) => {
                 errors.wrong(&place, &namespace, format::dns_label(&namespace));
                 decoded.system_namespace = namespace;
@@ -126,9 +128,6 @@ fn gates(map: Value, place: &Place<'_>, errors: &mut Vec<FieldError>) -> Gates {
             continue;
         };
         match value {
-            Value::Bool(true) if GATES_TO_COME.contains(&name.as_str()) => {
-                errors.forbidden(&at, NOT_YET);
-            }
             Value::Bool(on) => *gate = on,
             other => errors.push(wrong_type(&at, &other, "true or false")),
         }

@@ -115,7 +115,7 @@ fn prefixes(list: &[Value], place: &Place<'_>, paths: &mut Vec<String>, errors: 
 }
 
 /// Whether the first of two values is written; an error where neither is.
-fn is_first(setting: &Node<'_, '_>, values: &[&str; 2], errors: &mut Vec<FieldError>) -> bool {
+pub(super) fn is_first(setting: &Node<'_, '_>, values: &[&str; 2], errors: &mut Vec<FieldError>) -> bool {
     let Some(text) = setting.value.as_str() else {
         errors.push(wrong_type(&setting.place, setting.value, "a string"));
         return false;

@@ -127,10 +127,6 @@ fn every_field_is_decoded() {
     json!({"featureGates": {"EnableSortSidecarContainerByName": "true"}}),
     "featureGates[EnableSortSidecarContainerByName]: Invalid value: must be true or false, found a string"
 )]
-#[case::gate_to_come(
-    json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}),
-    "featureGates[SidecarSetServiceAccountInjection]: Forbidden: not supported by this version of the policy; remove it"
-)]
 #[case::namespace_number(
     json!({"systemNamespace": 1}), "systemNamespace: Invalid value: must be a string, found a number"
 )]
@@ -171,8 +167,12 @@ fn every_field_is_decoded() {
     json!({"patchPodMetadataWhitelist": {"rules": [{"selector": "a=b"}]}}),
     "patchPodMetadataWhitelist.rules[0].selector: Invalid value: must be a label selector, found a string"
 )]
-#[case::role_assert(
-    json!({"role": "Assert"}), "role: Forbidden: not supported by this version of the policy; remove it"
+#[case::role_unknown(
+    json!({"role": "assert"}), "role: Unsupported value: \"assert\": supported values: \"Assert\", \"Inject\""
+)]
+#[case::service_accounts_inside(
+    json!({"serviceAccounts": {"onMissing": "Ignore"}}),
+    "serviceAccounts.onMissing: Unsupported value: \"Ignore\": supported values: \"Deny\", \"Skip\""
 )]
 #[case::bundle(json!({"bundle": "x"}), "bundle: Forbidden: not supported by this version of the policy; remove it")]
 fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[case] error: &str) {

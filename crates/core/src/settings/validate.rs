@@ -5,6 +5,8 @@ use crate::field::{FieldError, FieldPath, Place};
 use crate::json;
 use crate::node::Node;
 use crate::ordered::{Map, Set};
+use crate::service_account::declared::Declared;
+use crate::service_account::{self, validation as identity};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
 use crate::validation::{canary, conflicts, validate_manifest};
@@ -16,10 +18,16 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
         sets.push(prepared(set));
     }
     let mut errors = Vec::new();
+    let mut identities: Vec<(usize, Declared)> = Vec::new();
     let mut sharing: Map<String, Vec<usize>> = Map::new();
     for (index, set) in sets.iter().enumerate() {
         let mut wrong = validate_manifest(set);
         canary::check_base(set, &sets, &mut wrong);
+        let declared = settings.gates.service_account_injection.then(|| {
+            let (declared, findings) = identity::check(set, &settings.service_accounts);
+            wrong.append(&mut findings.into_errors());
+            declared
+        });
         // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
         // reported once, at the later of the two.
         let is_fine = wrong.is_empty();
@@ -35,6 +43,21 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
             for other in earlier.iter().filter_map(|index| sets.get(*index)) {
                 conflicts::check(set, other, &mut wrong);
             }
+        }
+        if let Some(declared) = declared.filter(|declared| is_fine && declared.service_account.is_some()) {
+            let mut findings = identity::Findings::default();
+            for (index, theirs) in &identities {
+                if let Some(other) = sets.get(*index) {
+                    service_account::conflicts::check(
+                        (set, &declared),
+                        (other, theirs),
+                        &settings.service_accounts,
+                        &mut findings,
+                    );
+                }
+            }
+            wrong.append(&mut findings.into_errors());
+            identities.push((index, declared));
         }
         let at = path.index(index);
         for error in wrong {

@@ -16,7 +16,7 @@ const PATCHES: &str = "patchPodMetadata";
 ///
 /// A canary and its base are never compared; two canaries of one base are.
 pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    if other.name() == set.name() || set.canary_of() == Some(other.name()) || other.canary_of() == Some(set.name()) {
+    if are_related(set, other) {
         return;
     }
     let before = errors.len();
@@ -31,8 +31,13 @@ pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>)
     }
 }
 
+/// Whether the two are never in one Pod: one is the other, or its canary.
+pub fn are_related(set: &SidecarSet, other: &SidecarSet) -> bool {
+    other.name() == set.name() || set.canary_of() == Some(other.name()) || other.canary_of() == Some(set.name())
+}
+
 /// Whether some Pod in some namespace is selected by both.
-fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
+pub fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
     let both = |field: &str| Some((set.spec(&[field])?, other.spec(&[field])?));
     let overlapping =
         |(one, another): (&Value, &Value)| overlap(&Selector::parse_known(one), &Selector::parse_known(another));

@@ -132,6 +132,8 @@ impl Subject {
             lookup: &FromManifests(cluster),
             // Nothing that is told of depends on the time.
             now: Timestamp(0),
+            rules: &settings.service_accounts,
+            role: settings.role,
         };
         let mut explanation = explain::explain(asked, context);
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {

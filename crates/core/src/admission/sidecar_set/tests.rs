@@ -3,7 +3,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lookup::{Answer, Failure, ObjectRef};
+use std::time::Duration;
+
+use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::service_account::author::{Authorizer, Question};
+use crate::time::Timestamp;
 use crate::{hash, names};
 
 /// A cluster in which nothing can be read.
@@ -13,6 +17,16 @@ impl Lookup for Closed {
     fn get(&self, _: &ObjectRef) -> Answer {
         Answer::Failed(Failure::Forbidden)
     }
+}
+
+impl Authorizer for Closed {
+    fn allows(&self, _: &Question) -> Result<bool, String> {
+        Err("try again".to_owned())
+    }
+}
+
+fn author() -> Author {
+    Author { user: "ann".to_owned(), groups: Vec::new() }
 }
 
 fn manifest() -> Value {
@@ -33,18 +47,28 @@ fn run(request: SidecarSetRequest, others: &[SidecarSet]) -> Outcome {
         gates: Gates::default(),
         system_namespace: "kruise-system",
         whitelist: None,
-        lookup: &Closed,
+        rules: &Rules::default(),
+        world: World { lookup: &Closed, authorizer: &Closed, now: Timestamp(0), elapsed: &Duration::default },
     };
     admit(request, &context)
 }
 
 fn create(object: Value) -> Outcome {
     let version = json::text(&object, &["apiVersion"]).rsplit('/').next().unwrap_or_default().to_owned();
-    run(SidecarSetRequest { operation: Operation::Create, version, object, old_object: None }, &sets(vec![manifest()]))
+    run(
+        SidecarSetRequest { operation: Operation::Create, version, object, old_object: None, author: author() },
+        &sets(vec![manifest()]),
+    )
 }
 
 fn update(object: Value, old_object: Option<Value>) -> Outcome {
-    let request = SidecarSetRequest { operation: Operation::Update, version: "v1beta1".to_owned(), object, old_object };
+    let request = SidecarSetRequest {
+        operation: Operation::Update,
+        version: "v1beta1".to_owned(),
+        object,
+        old_object,
+        author: author(),
+    };
     run(request, &sets(vec![manifest()]))
 }
 
@@ -179,8 +203,13 @@ fn names_of_the_request_stand_in_for_those_that_are_missing() {
     let mut object = manifest();
     object.as_object_mut().unwrap().remove("kind");
     object.as_object_mut().unwrap().remove("apiVersion");
-    let request =
-        SidecarSetRequest { operation: Operation::Create, version: "v1beta1".to_owned(), object, old_object: None };
+    let request = SidecarSetRequest {
+        operation: Operation::Create,
+        version: "v1beta1".to_owned(),
+        object,
+        old_object: None,
+        author: author(),
+    };
     let object = mutated(run(request, &[]));
     assert_eq!((object.get("kind"), object.get("apiVersion")), (None, None));
 }

@@ -1,10 +1,10 @@
 use std::fmt::Write as _;
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::lookup::Failure;
+use crate::lookup::{Answer, Failure, ObjectRef};
 use crate::ordered::Map;
 
 /// Objects by kind and name; everything else does not exist.
@@ -88,6 +88,9 @@ fn shown(decided: Result<Decision, Vec<Reason>>) -> String {
             for (name, why) in decision.skipped {
                 let _ = write!(text, "; {name} skipped: {why}");
             }
+            for (name, why) in decision.kept {
+                let _ = write!(text, "; {name} goes without: {why}");
+            }
             text
         }
         Err(reasons) => {
@@ -115,16 +118,16 @@ fn decided(asking: &[Asking], account: &str) -> String {
 #[case::row_3_same(&[refuse("a", "x")], "x", "runs as before")]
 #[case::row_4_other(
     &[refuse("a", "x")], "own",
-    "runs as before; a skipped: the Pod has the ServiceAccount \"own\" of its own"
+    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own"
 )]
 #[case::row_4_other_before_conflict(
     &[refuse("a", "x"), refuse("b", "y")], "own",
-    "runs as before; a skipped: the Pod has the ServiceAccount \"own\" of its own; b skipped: the Pod has the \
+    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own; b goes without: the Pod has the \
      ServiceAccount \"own\" of its own"
 )]
 #[case::row_4_one_of_two_is_other(
     &[merge("a", "x"), merge("b", "y")], "x",
-    "runs as before; a skipped: the Pod has the ServiceAccount \"x\" of its own; b skipped: the Pod has the \
+    "runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own; b goes without: the Pod has the \
      ServiceAccount \"x\" of its own"
 )]
 #[case::row_5_one_refuses(
@@ -165,7 +168,7 @@ fn a4_decision_table(#[case] asking: &[Asking], #[case] account: &str, #[case] o
 }
 
 #[rstest]
-#[case::keep(OnAppAccount::Keep, "runs as before; a skipped: the Pod has the ServiceAccount \"own\" of its own")]
+#[case::keep(OnAppAccount::Keep, "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own")]
 #[case::isolate(OnAppAccount::Isolate, "runs as before; a: x OfSecret")]
 #[case::deny(
     OnAppAccount::Deny,
@@ -185,7 +188,7 @@ fn b0_a_further_token_counts_as_an_account_of_its_own() {
     let decided = decide(&[refuse("a", "x")], app, "web", &rules, &Cluster::with(&["x"]));
     assert_eq!(
         shown(decided),
-        "runs as before; a skipped: container \"vault\" mounts a token of the Pod's ServiceAccount, which would become \
+        "runs as before; a goes without: container \"vault\" mounts a token of the Pod's ServiceAccount, which would become \
          another account's; mode Isolate leaves it alone"
     );
     let decided = decide(&[isolate("a", "x")], app, "web", &rules, &Cluster::with(&["x"]));
@@ -227,6 +230,19 @@ fn g_missing_may_be_skipped_and_unknown_may_not() {
     );
     cluster.answer("ServiceAccount", "x", Answer::Failed(Failure::Unavailable));
     assert!(shown(decide(&asking, app("default"), "web", &rules, &cluster)).starts_with("503 "));
+}
+
+/// The Pod that was merged for the sets that were left is admitted again as it is.
+#[test]
+fn m6_a_merged_account_without_the_skipped_set_stays() {
+    let rules = Rules { on_missing: Otherwise::Skip, ..Rules::default() };
+    let mut cluster = Cluster::with(&["x", "y"]);
+    let name = merged_objects(&mut cluster);
+    let asking = [merge("a", "x"), merge("b", "y"), merge("c", "gone")];
+    let first = shown(decide(&asking, app("default"), "web", &rules, &cluster));
+    assert!(first.starts_with(&format!("runs as {name}, hidden")), "{first}");
+    let again = shown(decide(&asking, App { automount: Some(false), ..app(&name) }, "web", &rules, &cluster));
+    assert_eq!(again, first.replace(&format!("runs as {name}, hidden"), "runs as before"));
 }
 
 #[test]

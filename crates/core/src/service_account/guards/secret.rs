@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{Findings, forbidden, name, unreadable};
 use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::lookup::{Answer, Lookup};
+use crate::service_account::existence;
 use crate::service_account::rules::{Judgement, Rules};
 
 /// The type of such a Secret.
@@ -27,16 +28,10 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     }
     let (account, uid) = of(object);
     let field = format!("metadata.annotations[{ACCOUNT}]");
-    let question = ObjectRef {
-        api_version: "v1",
-        kind: "ServiceAccount",
-        namespace: Some(namespace.to_owned()),
-        name: account.to_owned(),
-    };
     let called = format!("ServiceAccount \"{account}\"");
     let remedy = "create the ServiceAccount first, or request a token with `kubectl create token`";
     let mut refuse = |problem: String| findings.reasons.push(forbidden(&field, problem, remedy));
-    match lookup.get(&question) {
+    match lookup.get(&existence::account(account, namespace)) {
         Answer::Failed(failure) => {
             findings.reasons.push(unreadable(&field, &called, failure, "v1", "ServiceAccount"));
         }
@@ -63,13 +58,28 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     findings
 }
 
+/// C4: a new token Secret with the UID of its account, where it does not say one: it shall not become a token of a
+/// later account of the same name. `None` where there is nothing to add.
+pub fn with_uid(object: &Value, old_object: &Value, namespace: &str, lookup: &dyn Lookup) -> Option<Value> {
+    let annotation = |key| json::text(object, &["metadata", "annotations", key]);
+    if json::text(object, &["type"]) != TOKEN_TYPE || !old_object.is_null() || !annotation(UID).is_empty() {
+        return None;
+    }
+    let Answer::Found(account) = lookup.get(&existence::account(annotation(ACCOUNT), namespace)) else { return None };
+    let uid = Some(json::text(&account, &["metadata", "uid"])).filter(|uid| !uid.is_empty())?;
+    let mut changed = object.clone();
+    let metadata = changed.as_object_mut().and_then(|object| json::object_mut(object, "metadata"))?;
+    json::object_mut(metadata, "annotations")?.insert(UID.to_owned(), uid.into());
+    Some(changed)
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::lookup::Failure;
+    use crate::lookup::{Failure, ObjectRef};
 
     struct Account(Answer);
 

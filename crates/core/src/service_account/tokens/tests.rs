@@ -54,6 +54,7 @@ fn swap() -> Decision {
         hides_token: true,
         grants: vec![grant("x", Token::OfPod)],
         skipped: Vec::new(),
+        kept: Vec::new(),
     }
 }
 
@@ -322,7 +323,7 @@ proptest! {
             prop_assume!(further_token(&pod, &owners).is_none());
             let mut grants = grants(Token::OfPod);
             grants[1].account = "x".to_owned();
-            Decision { account: Some("x".to_owned()), hides_token: true, grants, skipped: Vec::new() }
+            Decision { account: Some("x".to_owned()), hides_token: true, grants, ..Decision::default() }
         } else {
             Decision { grants: grants(Token::OfSecret), ..Decision::default() }
         };

@@ -1,0 +1,62 @@
+//! Admission of what is not injected, but could undo or steal an identity (`serviceaccounts.md` C4, E, G8).
+
+use crate::lookup::{Lookup, Memo};
+use crate::outcome::{Outcome, Refusal, Verdict};
+use crate::request::{Request, Target};
+use crate::select::{self, compiled::CompiledSet};
+use crate::service_account::author::Author;
+use crate::service_account::declared::Declared;
+use crate::service_account::guards::{Findings, ephemeral, managed, secret, template};
+use crate::settings::Settings;
+
+/// Answers a request that one of the guards is about.
+pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dyn Lookup) -> Outcome {
+    let lookup = &Memo::new(lookup);
+    let rules = &settings.service_accounts;
+    let (object, old_object) = (&request.object, &request.old_object);
+    let mut changed = None;
+    let findings = match target {
+        Target::EphemeralContainers => ephemeral::judge(object, old_object, rules),
+        Target::WorkloadWrite => template::judge(object, old_object),
+        Target::AccountChange => {
+            let change = managed::Change {
+                kind: &request.kind.kind,
+                operation: request.operation,
+                namespace: &request.namespace,
+                object,
+                old_object,
+                author: &Author::of(&request.user_info),
+            };
+            managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, settings, lookup))
+        }
+        Target::SecretWrite => {
+            let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);
+            changed = secret::with_uid(object, old_object, &request.namespace, lookup);
+            findings
+        }
+        _ => Findings::default(),
+    };
+    let verdict = match (Refusal::of(findings.reasons), changed) {
+        (Some(refusal), _) => Verdict::Refused(refusal),
+        (None, Some(object)) => Verdict::Mutated(object),
+        (None, None) => Verdict::Unchanged,
+    };
+    Outcome { warnings: findings.warnings, ..verdict.into() }
+}
+
+/// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the
+/// Namespace cannot be read, it might match.
+fn users(account: &str, namespace: &str, settings: &Settings, lookup: &dyn Lookup) -> Vec<String> {
+    let mut users = Vec::new();
+    if !settings.gates.service_account_injection {
+        return users;
+    }
+    for set in &settings.sidecar_sets {
+        let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
+        if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
+            users.push(set.name().to_owned());
+        }
+    }
+    users.sort_unstable();
+    users
+}

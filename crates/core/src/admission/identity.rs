@@ -1,0 +1,208 @@
+//! The identities of sidecars in a Pod (`serviceaccounts.md` A4, A5, B10, E).
+
+use serde_json::Value;
+
+use crate::inject::clash;
+use crate::inject::container::names_in_pod;
+use crate::json;
+use crate::lookup::Lookup;
+use crate::ordered::{Map, Set};
+use crate::outcome::{Code, Reason};
+use crate::pod;
+use crate::service_account::author;
+use crate::service_account::decide::{self, App, Asking, Decision};
+use crate::service_account::declared::{ACCOUNT, Declared, Mode, name_error, path};
+use crate::service_account::names;
+use crate::service_account::rules::Rules;
+use crate::service_account::tokens::{self, Owners, Settled};
+use crate::sidecar_set::SidecarSet;
+
+/// On mirror Pods: the static Pod that the kubelet runs.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Whether a Pod only shows what a kubelet runs already: it may not have a ServiceAccount, and nothing that is added
+/// to it would run (A1-9, E9).
+pub fn is_mirror(pod: &Value) -> bool {
+    json::at(pod, &["metadata", "annotations", MIRROR]).is_some_and(|value| !value.is_null())
+}
+
+/// What the sets that are injected say about identity.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    /// Those that name an account (M in A4).
+    pub asking: Vec<Asking>,
+    /// What may surprise the user, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Identities {
+    /// Reads the sets that are injected. Without the gate nobody gets an identity, and a warning says so (V1).
+    ///
+    /// # Errors
+    /// Sets that cannot be understood; they were never validated, or the policy was younger when they were.
+    pub fn of(sets: &[SidecarSet], gate: bool) -> Result<Self, Vec<Reason>> {
+        let mut identities = Self::default();
+        let mut reasons = Vec::new();
+        for set in sets {
+            if !gate {
+                if author::uses_feature(set) {
+                    identities.warnings.push(format!(
+                        "SidecarSet \"{}\" is injected without its ServiceAccount: the feature gate SidecarSetServiceAccountInjection is off",
+                        set.name()
+                    ));
+                }
+                continue;
+            }
+            match Declared::of(set) {
+                Err(errors) => {
+                    for error in errors {
+                        let problem = format!("{}: {}", error.cause.as_str(), error.detail);
+                        reasons.push(refusal(set.name(), error.path, problem));
+                    }
+                }
+                Ok(declared) => {
+                    let Some(account) = declared.service_account.clone() else { continue };
+                    if let Some(problem) = name_error(&account) {
+                        reasons.push(refusal(set.name(), path(ACCOUNT), problem));
+                    }
+                    identities.asking.push(Asking { sidecar_set: set.name().to_owned(), account, declared });
+                }
+            }
+        }
+        if reasons.is_empty() { Ok(identities) } else { Err(reasons) }
+    }
+
+    /// Decides about a Pod as it is after injection.
+    ///
+    /// # Errors
+    /// As [`decide::decide`].
+    pub fn decide(
+        &self,
+        pod: &Value,
+        owners: &Owners,
+        namespace: &str,
+        rules: &Rules,
+        lookup: &dyn Lookup,
+    ) -> Result<Decision, Vec<Reason>> {
+        // Only owners of the token that the Pod would run under may have further ones (B0).
+        let mut sharing = Owners::new();
+        for set in self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate) {
+            let containers = owners.get(&set.sidecar_set).cloned().unwrap_or_default();
+            sharing.insert(set.sidecar_set.clone(), containers);
+        }
+        let app = App {
+            account: account(pod),
+            automount: json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool),
+            further_token: tokens::further_token(pod, &sharing),
+        };
+        decide::decide(&self.asking, app, namespace, rules, lookup)
+    }
+
+    /// Gives the sidecars of a Pod, as it is after injection, their identities.
+    ///
+    /// # Errors
+    /// As [`Identities::decide`] and [`tokens::settle`].
+    pub fn settle(
+        &self,
+        pod: &Value,
+        owners: &Owners,
+        namespace: &str,
+        rules: &Rules,
+        lookup: &dyn Lookup,
+    ) -> Result<(Decision, Settled), Vec<Reason>> {
+        let decision = self.decide(pod, owners, namespace, rules, lookup)?;
+        let settled = tokens::settle(pod, &decision, owners)?;
+        Ok((decision, settled))
+    }
+}
+
+/// B10: what is wrong with a Pod after everybody has changed it, where these sets are in effect.
+pub fn assert(
+    identities: &Identities,
+    sets: &[SidecarSet],
+    pod: &Value,
+    namespace: &str,
+    rules: &Rules,
+    lookup: &dyn Lookup,
+) -> Vec<Reason> {
+    let owners = owners(sets);
+    let decision = match identities.decide(pod, &owners, namespace, rules, lookup) {
+        Ok(decision) => decision,
+        Err(reasons) => return reasons,
+    };
+    let accounts = tokens::accounts(&decision, &owners);
+    let mut reasons = tokens::intruders(pod, &accounts);
+    reasons.append(&mut tokens::lacking(pod, &accounts));
+    // In mode `Pod` everybody has it.
+    if !identities.asking.iter().any(|set| set.declared.mode == Mode::Pod) {
+        reasons.append(&mut tokens::regained(pod, &accounts));
+    }
+    reasons
+}
+
+/// The containers of each set by the names that they have in a Pod, hot-upgrade halves included.
+fn owners(sets: &[SidecarSet]) -> Owners {
+    let mut owners = Owners::new();
+    for set in sets {
+        let mut containers = Set::new();
+        for (list, _, sidecar) in clash::sidecars(set) {
+            containers.extend(names_in_pod(sidecar, list));
+        }
+        owners.insert(set.name().to_owned(), containers.into_vec());
+    }
+    owners
+}
+
+/// What a Pod may not do while no identity is given in it: run under a merged account (E6), hold a sidecar's token.
+pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if names::is_merged(account(pod)) {
+        reasons.push(decide::foreign_merged(account(pod)));
+    }
+    if gate {
+        reasons.append(&mut tokens::intruders(pod, &Map::new()));
+    }
+    reasons
+}
+
+/// The account that a Pod runs under; the alias counts where the field is not set (A1-3).
+fn account(pod: &Value) -> &str {
+    match json::text(pod, &["spec", "serviceAccountName"]) {
+        "" => json::text(pod, &["spec", "serviceAccount"]),
+        name => name,
+    }
+}
+
+/// B9: why a token that only its owners mount can be read by others all the same.
+pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if decision.grants.is_empty() {
+        return warnings;
+    }
+    for field in ["shareProcessNamespace", "hostPID"] {
+        if json::flag(pod, &["spec", field]) {
+            warnings.push(format!(
+                "spec.{field} lets every container of the Pod read the tokens of its sidecars through /proc"
+            ));
+        }
+    }
+    for container in tokens::containers(pod) {
+        let name = pod::name(container);
+        if json::flag(container, &["securityContext", "privileged"])
+            && !owners.values().any(|containers| containers.iter().any(|owner| owner == name))
+        {
+            warnings.push(format!("container \"{name}\" is privileged and can read the tokens of the Pod's sidecars"));
+        }
+    }
+    warnings
+}
+
+fn refusal(set: &str, field: crate::field::FieldPath, problem: String) -> Reason {
+    Reason {
+        sidecar_set: Some(set.to_owned()),
+        field,
+        problem,
+        remedy: "correct the SidecarSet".to_owned(),
+        code: Code::Forbidden,
+    }
+}

@@ -1,0 +1,58 @@
+//! SidecarSets that want different accounts for one Pod (`serviceaccounts.md` V4, A5-6).
+
+use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
+use super::rules::{Otherwise, Rules};
+use super::validation::{Findings, refusal};
+use crate::json;
+use crate::selector::{Selector, implies};
+use crate::sidecar_set::SidecarSet;
+use crate::validation::conflicts::{are_related, may_meet};
+
+/// Compares `set` with another SidecarSet. Where all Pods of one of them are Pods of the other, every such Pod would be
+/// refused, and so is the set; where some Pod could be both's, a warning says so.
+pub fn check(
+    (set, declared): (&SidecarSet, &Declared),
+    (other, theirs): (&SidecarSet, &Declared),
+    rules: &Rules,
+    findings: &mut Findings,
+) {
+    let (Some(account), Some(their_account)) = (shared(declared), shared(theirs)) else { return };
+    let both_merge = declared.on_conflict == OnConflict::Merge && theirs.on_conflict == OnConflict::Merge;
+    if account == their_account || both_merge || are_related(set, other) || !may_meet(set, other) {
+        return;
+    }
+    let problem = format!(
+        "SidecarSet \"{}\" wants ServiceAccount \"{their_account}\" for the same Pods, and not both merge",
+        other.name()
+    );
+    let certain = !is_paused(set) && !is_paused(other) && (is_within(set, other) || is_within(other, set));
+    if certain && rules.on_conflict == Otherwise::Deny {
+        let remedy = "give them one account, the behaviour Merge or the mode Isolate";
+        findings.refused.push(refusal(set, path(ACCOUNT), problem, remedy));
+    } else {
+        findings.warnings.push(format!("where both match: {problem}"));
+    }
+}
+
+/// The account that a set wants the whole Pod to run under: isolated ones never conflict (G).
+fn shared(declared: &Declared) -> Option<&str> {
+    declared.service_account.as_deref().filter(|_| declared.mode != Mode::Isolate)
+}
+
+fn is_paused(set: &SidecarSet) -> bool {
+    json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"])
+}
+
+/// Whether every Pod that `inner` selects is one that `outer` selects.
+fn is_within(inner: &SidecarSet, outer: &SidecarSet) -> bool {
+    let within = |field: &str| {
+        // No namespace selector means every namespace.
+        let Some(outer) = outer.spec(&[field]) else { return true };
+        let inner = inner.spec(&[field]).map(Selector::parse_known).unwrap_or_default();
+        implies(&inner, &Selector::parse_known(outer))
+    };
+    within("namespaceSelector") && within("selector")
+}
+
+#[cfg(test)]
+mod tests;

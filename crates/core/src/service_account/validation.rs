@@ -1,0 +1,211 @@
+//! What the fields of a SidecarSet may say (`serviceaccounts.md` A3, E1, E3, E4): everything that nobody has to be asked.
+
+use serde_json::Value;
+
+use super::author;
+use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
+use super::names;
+use super::rules::Rules;
+use super::tokens;
+use crate::field::{FieldError, FieldPath};
+use crate::json;
+use crate::names::NAMESPACE_NAME_LABEL;
+use crate::outcome::{Code, Reason};
+use crate::pod;
+use crate::selector::{Op, Requirement, Selector, Values, overlap};
+use crate::sidecar_set::SidecarSet;
+
+/// The gate, as it is called in messages.
+const GATE: &str = "SidecarSetServiceAccountInjection";
+
+/// What is wrong with a SidecarSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Fields that are invalid whatever the cluster allows.
+    pub invalid: Vec<FieldError>,
+    /// What the cluster does not allow, and what could not be asked.
+    pub refused: Vec<Reason>,
+    /// What may surprise the author.
+    pub warnings: Vec<String>,
+}
+
+impl Findings {
+    /// Whether nothing stands in the way.
+    pub fn is_fine(&self) -> bool {
+        self.invalid.is_empty() && self.refused.is_empty()
+    }
+
+    /// Everything that stands in the way, as errors of fields: settings have no codes.
+    pub fn into_errors(self) -> Vec<FieldError> {
+        let mut errors = self.invalid;
+        for Reason { field, problem, remedy, .. } in self.refused {
+            errors.push(FieldError::forbidden(&field, [problem.as_str(), "; ", &remedy].concat()));
+        }
+        errors
+    }
+}
+
+/// V1: without the gate, none of the fields may be set anew; what was there before may stay, and may go.
+pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let detail = format!("the feature gate {GATE} is off; turn it on in featureGates, or remove this");
+    for field in FIELDS {
+        let in_spec = |set: &SidecarSet| set.spec(&[field.name]).filter(|value| !value.is_null()).cloned();
+        let value = in_spec(set);
+        if value.is_some() && value != old.and_then(in_spec) {
+            errors.push(FieldError::forbidden(&declared::path(field), detail.as_str()));
+        }
+        let text = set.annotation(field.annotation);
+        if !text.is_empty() && old.is_none_or(|old| old.annotation(field.annotation) != text) {
+            errors.push(FieldError::forbidden(&declared::annotation_path(field), detail.as_str()));
+        }
+    }
+    errors
+}
+
+/// Checks a SidecarSet that was defaulted: V2, V5 to V8, E1, E3, E4, E16, P4.
+pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
+    let mut findings = Findings::default();
+    let declared = match Declared::of(set) {
+        Ok(declared) => declared,
+        Err(errors) => {
+            findings.invalid = errors;
+            return (Declared::default(), findings);
+        }
+    };
+    (findings.invalid, findings.warnings) = declared.check();
+    findings.refused = author::denied(set.name(), &declared, rules);
+    if let Some(account) = &declared.service_account {
+        check_place(set, account, rules, &mut findings);
+        if declared.mode == Mode::Pod && !rules.allow_pod_mode {
+            findings.refused.push(refusal(
+                set,
+                declared::path(MODE),
+                format!("mode Pod would give the app the permissions of \"{account}\""),
+                "use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode",
+            ));
+        }
+        check_volumes(set, &mut findings.invalid);
+        check_mounts(set, &mut findings.invalid);
+    }
+    (declared, findings)
+}
+
+/// E1, V5: the namespaces in which the account would be used.
+fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Findings) {
+    let selector = FieldPath::new("spec.namespaceSelector");
+    let Some(namespaces) = author::closed_list(set) else {
+        let mut may_match = Vec::new();
+        for namespace in &rules.protected_namespaces {
+            if may_select(set, namespace) {
+                may_match.push(namespace.as_str());
+            }
+        }
+        if !may_match.is_empty() {
+            findings.warnings.push(format!(
+                "Pods in the protected namespaces {} are refused where this SidecarSet matches them; exclude them in {selector}",
+                may_match.join(", ")
+            ));
+        }
+        if !rules.allows_anywhere(account) {
+            findings.refused.push(not_allowed(set, account, "in any namespace"));
+        }
+        return;
+    };
+    for namespace in namespaces {
+        if rules.protects(namespace) {
+            let problem = format!("no sidecar gets a ServiceAccount in the protected namespace \"{namespace}\"");
+            let remedy = "leave the namespace out, or change serviceAccounts.protectedNamespaces";
+            findings.refused.push(refusal(set, selector.clone(), problem, remedy));
+        } else if !rules.allows(namespace, account) {
+            findings.refused.push(not_allowed(set, account, &format!("in namespace \"{namespace}\"")));
+        }
+    }
+}
+
+fn not_allowed(set: &SidecarSet, account: &str, place: &str) -> Reason {
+    let problem = format!("ServiceAccount \"{account}\" is not allowed {place}");
+    refusal(set, declared::path(ACCOUNT), problem, "add it to serviceAccounts.allowed")
+}
+
+/// Whether the namespace selector can select a namespace of this name, whatever its other labels.
+fn may_select(set: &SidecarSet, namespace: &str) -> bool {
+    let Some(selector) = set.spec(&["namespaceSelector"]) else { return true };
+    let named = Requirement { key: NAMESPACE_NAME_LABEL, op: Op::In, values: Values::One(namespace) };
+    overlap(&Selector::parse_known(selector), &Selector::only(named))
+}
+
+/// E4: volumes through which the containers would get a token that is not theirs, or which the API server or Pillion
+/// would take for its own.
+fn check_volumes(set: &SidecarSet, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new("spec.volumes");
+    for (index, volume) in set.volumes().iter().enumerate() {
+        let at = path.index(index);
+        let name = pod::name(volume);
+        for prefix in [names::AUTOMOUNT_VOLUME_PREFIX, names::TOKEN_VOLUME_PREFIX] {
+            if name.starts_with(prefix) {
+                let detail = format!("volumes called \"{prefix}...\" hold tokens; choose another name");
+                errors.push(FieldError::invalid(&at.child("name"), name, detail));
+            }
+        }
+        if tokens::projects_token(volume) {
+            let detail =
+                "the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one";
+            errors.push(FieldError::forbidden(&at.child("projected"), detail));
+        }
+        for secret in tokens::secrets_of_volume(volume) {
+            if secret.starts_with(names::TOKEN_SECRET_PREFIX) {
+                let detail = format!("the Secret \"{secret}\" belongs to isolated sidecars; remove it");
+                errors.push(FieldError::forbidden(&at, detail));
+            }
+        }
+    }
+}
+
+/// B2: where the token belongs, there may be nothing else.
+fn check_mounts(set: &SidecarSet, errors: &mut Vec<FieldError>) {
+    for (list, containers) in [("initContainers", set.init_containers()), ("containers", set.containers())] {
+        for (index, container) in containers.iter().enumerate() {
+            let path = FieldPath::new("spec").child(list).index(index).child("volumeMounts");
+            for (index, mount) in json::items(container, &["volumeMounts"]).iter().enumerate() {
+                let mount_path = json::text(mount, &["mountPath"]);
+                if names::is_mount_path(mount_path) {
+                    let detail = "the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName";
+                    errors.push(FieldError::invalid(&path.index(index).child("mountPath"), mount_path, detail));
+                }
+            }
+            for (field, value) in environment(container) {
+                if value.starts_with(names::TOKEN_SECRET_PREFIX) {
+                    let detail = format!("the Secret \"{value}\" belongs to isolated sidecars; remove it");
+                    let path = FieldPath::new("spec").child(list).index(index).child(field);
+                    errors.push(FieldError::forbidden(&path, detail));
+                }
+            }
+        }
+    }
+}
+
+/// The Secrets of a container's environment, with the field that names them.
+fn environment(container: &Value) -> Vec<(&'static str, &str)> {
+    let mut secrets = Vec::new();
+    for from in json::items(container, &["envFrom"]) {
+        secrets.push(("envFrom", json::text(from, &["secretRef", "name"])));
+    }
+    for variable in json::items(container, &["env"]) {
+        secrets.push(("env", json::text(variable, &["valueFrom", "secretKeyRef", "name"])));
+    }
+    secrets
+}
+
+pub(super) fn refusal(set: &SidecarSet, field: FieldPath, problem: String, remedy: &str) -> Reason {
+    Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field,
+        problem,
+        remedy: remedy.to_owned(),
+        code: Code::Forbidden,
+    }
+}
+
+#[cfg(test)]
+mod tests;
