@@ -10,6 +10,7 @@ use crate::json;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
 use crate::service_account::author::Author;
+use crate::service_account::declared;
 use crate::service_account::rules::Rules;
 use crate::service_account::{self, admission};
 use crate::sidecar_set::SidecarSet;
@@ -126,7 +127,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     });
     outcome.warnings.append(&mut identity.warnings);
     let unknown = schema::unknown(decoded.object(), version.schema(), &root);
-    for path in unknown {
+    for path in unknown.iter().filter(|path| !declared::is_field(path)) {
         let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
         outcome.warnings.push([path.as_str(), wrong].concat());
     }

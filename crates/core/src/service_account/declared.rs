@@ -176,6 +176,11 @@ fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warn
     }
 }
 
+/// Whether this is the path of one of the four fields: no table knows them, since no hash and no revision has them.
+pub fn is_field(path: &FieldPath) -> bool {
+    path.as_str().strip_prefix("spec.").is_some_and(|name| FIELDS.iter().any(|field| field.name == name))
+}
+
 /// Where a field is in a SidecarSet.
 pub fn path(field: Field) -> FieldPath {
     FieldPath::new("spec").child(field.name)
