@@ -80,7 +80,7 @@ fn deletion(
     if users.is_empty() {
         return None;
     }
-    let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets \"{}\"", users.join("\", \""));
+    let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets {}", users.join(", "));
     Some((problem, "name another account there first".to_owned()))
 }
 
