@@ -55,7 +55,7 @@ fn users(account: &str, namespace: &str, settings: &Settings, lookup: &dyn Looku
     for set in &settings.sidecar_sets {
         let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
         if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
-            users.insert(["\"", set.name(), "\""].concat());
+            users.insert(set.name().to_owned());
         }
     }
     users.into_vec()
