@@ -27,6 +27,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Whether nothing is named.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.filenames.is_empty()
+    }
+
     /// The paths, in the order of the command line's groups.
     ///
     /// # Errors
