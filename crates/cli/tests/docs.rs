@@ -139,6 +139,7 @@ fn documents() -> Vec<PathBuf> {
         .collect();
     documents.extend(files(&root().join("docs"), "md"));
     documents.extend(files(&root().join("examples"), "md"));
+    documents.extend(files(&root().join("deploy"), "md"));
     documents
 }
 
@@ -198,6 +199,8 @@ fn commands(text: &str) -> Vec<&str> {
 fn commands_that_a_document_shows_work(
     #[files("../../README.md")]
     #[files("../../docs/migration.md")]
+    #[files("../../docs/identities.md")]
+    #[files("../../deploy/README.md")]
     #[files("../../examples/*/README.md")]
     document: PathBuf,
 ) {

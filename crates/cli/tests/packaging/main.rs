@@ -1,6 +1,8 @@
-//! What is published of the policy says the same everywhere: metadata.yml, artifacthub-pkg.yml, questions-ui.yml and
-//! the versions of the crates.
+//! What is published of the policy says the same everywhere: metadata.yml, artifacthub-pkg.yml, questions-ui.yml,
+//! deploy/ and the versions of the crates.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod deploy;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,9 +25,13 @@ fn yaml(name: &str) -> Value {
 }
 
 fn of_yaml(name: &str, text: &str) -> Value {
+    let [document] = <[_; 1]>::try_from(documents(name, text)).expect("one document");
+    document
+}
+
+fn documents(name: &str, text: &str) -> Vec<Value> {
     let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-    let [document] = <[_; 1]>::try_from(parse(&source).unwrap()).expect("one document");
-    document.value
+    parse(&source).unwrap().into_iter().map(|document| document.value).collect()
 }
 
 fn annotation(metadata: &Value, name: &str) -> String {
