@@ -26,7 +26,8 @@ fn combinations(rules: &Value, keys: &[&str]) -> BTreeSet<Vec<String>> {
         let mut heads = vec![Vec::new()];
         for key in keys {
             let tails = texts(&rule[key]);
-            heads = heads.iter().flat_map(|head| tails.iter().map(|tail| [&head[..], &[tail.clone()]].concat())).collect();
+            heads =
+                heads.iter().flat_map(|head| tails.iter().map(|tail| [&head[..], &[tail.clone()]].concat())).collect();
         }
         all.extend(heads);
     }
@@ -64,7 +65,7 @@ const KINDS: [(&str, &str, &str); 24] = [
 ];
 
 /// What the policy has rules for, and no less: a request that does not reach it is not guarded. Gardens and
-/// ManagedSeedSets are for those who ask for them, since their CRDs are in few clusters.
+/// `ManagedSeedSet`s are for those who ask for them, since their CRDs are in few clusters.
 #[test]
 fn the_metadata_lists_what_the_policy_answers() {
     let listed: BTreeSet<(String, String, String)> = combinations(&yaml("metadata.yml")["rules"], &RULE)
@@ -111,7 +112,7 @@ fn the_policies_read_what_the_metadata_lists() {
     assert_eq!(read, sorted(&yaml("metadata.yml")["contextAwareResources"]));
 }
 
-/// Every Role and ClusterRole of `deploy/rbac.yaml`.
+/// Every Role and `ClusterRole` of `deploy/rbac.yaml`.
 fn roles() -> Vec<Value> {
     let objects = documents("rbac.yaml", &text("deploy/rbac.yaml"));
     objects.into_iter().filter(|object| object["rules"].is_array()).collect()
@@ -194,9 +195,7 @@ fn a_policy_holds_where_it_matters(#[values("pods", "assert", "guards", "token-s
 
 /// Who injects, who guards and who asserts has to know the same SidecarSets and rules.
 #[rstest]
-fn the_policies_that_know_sidecar_sets_have_the_same_settings(
-    #[values("assert", "guards", "sidecarsets")] name: &str,
-) {
+fn the_policies_that_know_sidecar_sets_have_the_same_settings(#[values("assert", "guards", "sidecarsets")] name: &str) {
     let mut settings = policy(name)["spec"]["settings"].clone();
     settings.as_object_mut().unwrap().remove("role");
     assert_eq!(settings, policy("pods")["spec"]["settings"]);
