@@ -26,8 +26,10 @@ fn combinations(rules: &Value, keys: &[&str]) -> BTreeSet<Vec<String>> {
         let mut heads = vec![Vec::new()];
         for key in keys {
             let tails = texts(&rule[key]);
-            heads =
-                heads.iter().flat_map(|head| tails.iter().map(|tail| [&head[..], &[tail.clone()]].concat())).collect();
+            heads = heads
+                .iter()
+                .flat_map(|head| tails.iter().map(|tail| [&head[..], std::slice::from_ref(tail)].concat()))
+                .collect();
         }
         all.extend(heads);
     }
