@@ -2,8 +2,6 @@
 //! deploy/ and the versions of the crates.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
-mod deploy;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -13,6 +11,8 @@ use pillion::manifest::{Source, parse};
 use pillion_core::settings::Settings;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
+
+mod deploy;
 
 /// A file of the root of the repository.
 fn text(name: &str) -> String {
