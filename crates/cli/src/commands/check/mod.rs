@@ -1,6 +1,7 @@
 //! `pillion check`: everything that is wrong with settings, `SidecarSet`s and policies, at once.
 
 mod documents;
+mod identity;
 mod lint;
 mod locate;
 mod sets;

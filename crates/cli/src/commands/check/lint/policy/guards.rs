@@ -1,0 +1,89 @@
+//! Guards that nobody asks (`serviceaccounts.md` C4, E6, E7, G8).
+
+use super::Policy;
+use super::asks::{ACCOUNTS, CHANGES, EPHEMERAL, Resource, SECRETS, WORKLOADS, WRITES};
+use crate::report::Finding;
+
+/// What only stays guarded while the policy is asked about it.
+struct Guard {
+    resources: &'static [Resource],
+    operations: &'static [&'static str],
+    /// Whether these settings need it.
+    is_needed: fn(&Policy<'_>) -> bool,
+    /// What may happen without it.
+    without_it: &'static str,
+}
+
+const GUARDS: [Guard; 5] = [
+    Guard {
+        resources: &[EPHEMERAL],
+        operations: &["UPDATE"],
+        is_needed: has_identities,
+        without_it: "ephemeral containers may mount the tokens of sidecars",
+    },
+    Guard {
+        resources: &[SECRETS],
+        operations: &WRITES,
+        is_needed: has_identities,
+        without_it: "tokens that do not expire may be made for the accounts of sidecars",
+    },
+    Guard {
+        resources: &ACCOUNTS,
+        operations: &CHANGES,
+        is_needed: merges,
+        without_it: "others than the controller may change and delete what is merged",
+    },
+    Guard {
+        resources: &WORKLOADS,
+        operations: &WRITES,
+        is_needed: merges,
+        without_it: "workloads may name a merged ServiceAccount, and only their Pods are refused",
+    },
+    Guard {
+        resources: &[("", "serviceaccounts")],
+        operations: &["DELETE"],
+        is_needed: protects,
+        without_it: "serviceAccounts.protectDefault and protectInUse protect nothing",
+    },
+];
+
+fn has_identities(policy: &Policy<'_>) -> bool {
+    !policy.identities.is_empty()
+}
+
+fn merges(policy: &Policy<'_>) -> bool {
+    policy.merging().is_some()
+}
+
+fn protects(policy: &Policy<'_>) -> bool {
+    let rules = &policy.settings().service_accounts;
+    !merges(policy) && (rules.protect_default || (rules.protect_in_use && has_identities(policy)))
+}
+
+/// Guards that the identities of an injecting policy need, and that no policy is asked for.
+pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
+    if !policy.acts() || !policy.asks.pods() {
+        return Vec::new();
+    }
+    let is_asked = |resource: Resource, operation: &str| {
+        all.iter().any(|other| other.acts() && other.asks.about(resource, operation))
+    };
+    let mut findings = Vec::new();
+    for guard in GUARDS.iter().filter(|guard| (guard.is_needed)(policy)) {
+        let is_open = |resource: &Resource| guard.operations.iter().any(|operation| !is_asked(*resource, operation));
+        let open: Vec<&str> =
+            guard.resources.iter().filter(|resource| is_open(resource)).map(|(_, resource)| *resource).collect();
+        if open.is_empty() {
+            continue;
+        }
+        let message = format!(
+            "no policy here is asked about {} of {}: {}",
+            guard.operations.join(" and "),
+            open.join(", "),
+            guard.without_it
+        );
+        let remedy = "add the rule to a policy with these settings, or check that policy together with this one";
+        findings.push(policy.document.warning("spec.rules", message, remedy));
+    }
+    findings
+}
