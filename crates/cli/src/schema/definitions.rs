@@ -155,7 +155,7 @@ fn documented(mut schema: Value, owner: &str, name: &str) -> Value {
 fn any_case(words: &[&str]) -> String {
     let word = |word: &&str| -> String {
         let letters = word.chars();
-        letters.map(|one| format!("[{}{}]", one.to_ascii_uppercase(), one.to_ascii_lowercase())).collect()
+        letters.flat_map(|one| ['[', one.to_ascii_uppercase(), one.to_ascii_lowercase(), ']']).collect()
     };
     let words: Vec<String> = words.iter().map(word).collect();
     format!("^({})$", words.join("|"))

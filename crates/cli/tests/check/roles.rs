@@ -179,7 +179,7 @@ fn g5_merged_accounts_are_read_with_their_roles() {
     assert_eq!(found.len(), 3, "{found:#?}");
     assert_eq!(
         found[1..],
-        ["RoleBinding", "Role"].map(|kind| format!("{why} {kind}; such requests are refused with 503"))
+        ["Role", "RoleBinding"].map(|kind| format!("{why} {kind}; such requests are refused with 503"))
     );
     // One that would merge, but meets nobody, merges nothing.
     let mut apart = merging();

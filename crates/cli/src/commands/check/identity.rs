@@ -9,6 +9,7 @@ use pillion_core::service_account::validation::{self, Findings};
 use pillion_core::service_account::{conflicts, declared};
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::prepare::prepared;
+use serde_json::Value;
 
 use super::subject::{Spot, Subject};
 use super::words::nearest;
@@ -99,6 +100,29 @@ pub fn misspelt(spot: &Spot<'_>) -> Vec<Finding> {
                 None => format!("known are {}", known.join(", ")),
             };
             spot.warning(path.as_str(), "nothing reads this annotation", remedy)
+        })
+        .collect()
+}
+
+/// `denyPermissions` that deny less than they seem to: the list stands instead of the default one, and a rule stands
+/// for every combination of its lists, for none where one of them is empty.
+pub fn denials(spot: &Spot<'_>) -> Vec<Finding> {
+    const PATH: &str = "serviceAccounts.denyPermissions";
+    let Some(rules) = json::at(spot.raw, &["serviceAccounts", "denyPermissions"]).and_then(Value::as_array) else {
+        return Vec::new();
+    };
+    if rules.is_empty() {
+        let message = "nothing is denied: a SidecarSet may grant whatever its author holds, escalate and bind included";
+        return vec![spot.warning(PATH, message, "leave it out for the default list")];
+    }
+    let lacks = |rule: &Value| {
+        ["apiGroups", "resources", "verbs"].into_iter().find(|list| json::items(rule, &[list]).is_empty())
+    };
+    let without = rules.iter().enumerate().filter_map(|(index, rule)| Some((index, lacks(rule)?)));
+    without
+        .map(|(index, list)| {
+            let remedy = format!("add {list}; \"*\" stands for all of them");
+            spot.warning(&format!("{PATH}[{index}]"), format!("this rule denies nothing: it has no {list}"), remedy)
         })
         .collect()
 }

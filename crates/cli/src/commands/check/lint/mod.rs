@@ -51,6 +51,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     for judged in settings {
         findings.extend(stored::revisions(judged, &Files(documents)));
         findings.extend(identities(judged));
+        findings.extend(identity::denials(&judged.spot));
     }
     if !settings.is_empty() && !settings.iter().any(|judged| judged.settings.gates.service_account_injection) {
         let admission = ", and refused by its admission where that is said anew";
