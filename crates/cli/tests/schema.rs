@@ -13,7 +13,7 @@ use pillion_core::gates::Gates;
 use pillion_core::service_account::permissions::Atom;
 use pillion_core::settings::Settings;
 use pillion_testkit::module::workspace;
-use pillion_testkit::strategies::{damaged, sidecar_sets};
+use pillion_testkit::strategies::{damaged, naming_sidecar_sets};
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -161,19 +161,26 @@ fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
 /// Whether a schema can say what this error says: not that a number has no fraction, that a day exists, that names are
 /// unique, that something is nested too deeply.
 fn is_shape(error: &FieldError) -> bool {
-    let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| error.path.as_str().ends_with(&format!("].{key}")));
+    let path = error.path.as_str();
+    let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| path.ends_with(&format!("].{key}")));
+    let is_of_settings = ["featureGates", "role"].contains(&path) || path.starts_with("serviceAccounts.");
     match error.cause {
         Cause::Unknown | Cause::Forbidden => true,
         Cause::Type => error.value.is_none(),
-        Cause::Required | Cause::NotSupported => is_of_manifest || error.path.as_str() == "featureGates",
+        Cause::Required | Cause::NotSupported => is_of_manifest || is_of_settings,
         _ => false,
     }
 }
 
 fn any_settings() -> impl Strategy<Value = Value> {
-    let sound = sidecar_sets().prop_map(|sets| {
+    let sound = naming_sidecar_sets().prop_map(|sets| {
         json!({
-            "sidecarSets": sets, "featureGates": {"EnableSortSidecarContainerByName": true}, "role": "Inject",
+            "sidecarSets": sets, "role": "Inject",
+            "featureGates": {"EnableSortSidecarContainerByName": true, "SidecarSetServiceAccountInjection": true},
+            "serviceAccounts": {
+                "allowed": [{"namespaces": ["*"], "names": ["*"]}], "onMissing": "Skip", "strictExistence": true,
+                "denyPermissions": [{"verbs": ["escalate"]}], "controllerUser": "me",
+            },
             "patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["a"]}]},
         })
     });
@@ -186,7 +193,8 @@ proptest! {
     #[test]
     fn valid_settings_are_those_that_the_policy_takes(settings in any_settings()) {
         match Settings::decode(settings.clone()) {
-            Ok(decoded) if decoded.validate().is_empty() => {
+            // Without the gate nobody looks at what SidecarSets say of ServiceAccounts; the schema does.
+            Ok(decoded) if decoded.gates.service_account_injection && decoded.validate().is_empty() => {
                 prop_assert_eq!(problems(&settings), Vec::<String>::new());
             }
             Ok(_) => {}
