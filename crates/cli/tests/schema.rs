@@ -273,8 +273,24 @@ fn the_command_prints_what_the_library_makes() {
     };
     assert_eq!(serde_json::from_str::<Value>(&printed(&[])).unwrap(), schema::of_settings());
     assert_eq!(serde_json::from_str::<Value>(&printed(&["--sidecar-set"])).unwrap(), schema::of_sidecar_set());
-    assert_eq!(printed(&["-o", "markdown"]), markdown::settings());
+    assert_eq!(printed(&["-o", "markdown"]), markdown::reference());
     assert_eq!(printed(&["-o", "markdown", "--sidecar-set"]), markdown::sidecar_set());
+}
+
+/// The table links to what is below it.
+#[test]
+fn the_reference_has_every_heading_that_it_links_to() {
+    let reference = markdown::reference();
+    let headings: Vec<String> = reference
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
+        .collect();
+    let links: Vec<&str> = reference.split("](#").skip(1).map(|rest| rest.split_once(')').unwrap().0).collect();
+    assert!(links.len() > SETTINGS.iter().filter(|setting| setting.is_supported()).count());
+    for link in links {
+        assert!(headings.iter().any(|heading| heading == link), "{link}");
+    }
 }
 
 #[test]

@@ -10,7 +10,26 @@ use super::service_accounts::{FIELDS, Kind};
 use super::settings::{GATES, SETTINGS, Setting};
 use crate::yaml::{self, Tree};
 
-/// The settings as a table, and the values that settings to come may have.
+/// Everything about the settings: the table, and below it what each of them holds.
+pub fn reference() -> String {
+    let mut out = format!("# Settings\n\n{}", settings());
+    for Setting { name, kind, means, example: shown, .. } in SETTINGS.iter().filter(|setting| setting.is_supported()) {
+        let table = match *name {
+            "featureGates" => gates(),
+            "serviceAccounts" => format!("{}\n### What nobody may grant\n\n{}", service_accounts(), deny_permissions()),
+            _ => String::new(),
+        };
+        let example = if shown.is_empty() { String::new() } else { example(name) };
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n## {name}\n\n{means} ({kind})\n");
+        for part in [table, example].iter().filter(|part| !part.is_empty()) {
+            let _ = write!(out, "\n{part}");
+        }
+    }
+    out
+}
+
+/// The settings as a table.
 pub fn settings() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
     for setting in SETTINGS.iter().filter(|setting| setting.is_supported()) {

@@ -180,7 +180,10 @@ pub const GATES: [(&str, &str); 3] = [
         "`patchPodMetadata` is allowed where no whitelist, or no rule of it, is for the SidecarSet",
     ),
     ("EnableSortSidecarContainerByName", "injected containers are sorted by name; init containers always are"),
-    ("SidecarSetServiceAccountInjection", "SidecarSets may name the ServiceAccount that their containers run under"),
+    (
+        "SidecarSetServiceAccountInjection",
+        "SidecarSets may name a ServiceAccount, and their containers get a token of it",
+    ),
 ];
 
 fn gates(_: &mut Definitions) -> Value {

@@ -140,12 +140,16 @@ fn what_guards_is_not_asked_for_where_nobody_has_an_identity() {
 fn settings_that_nobody_is_asked_for_protect_nothing(#[case] setting: &str, #[case] needs_a_rule: bool) {
     let mut settings = of_logs();
     settings["serviceAccounts"][setting] = json!(true);
-    let policies = [policy("pods", &[PODS, EPHEMERAL, SECRETS], &settings), twin(&settings)];
-    let expected = "spec.rules: no policy here is asked about DELETE of serviceaccounts: serviceAccounts.protectDefault and \
-                    protectInUse protect nothing -> add the rule to a policy with these settings, or check that policy \
-                    together with this one";
-    let expected: Vec<&str> = [expected].into_iter().filter(|_| needs_a_rule).collect();
-    assert_eq!(said(&policies), expected);
+    let with_rules = |more: &[[&str; 3]]| {
+        let rules: Vec<[&str; 3]> = [PODS, EPHEMERAL, SECRETS].iter().chain(more).copied().collect();
+        said(&[policy("pods", &rules, &settings), twin(&settings)])
+    };
+    let expected = format!(
+        "spec.rules: no policy here is asked about DELETE of serviceaccounts: serviceAccounts.{setting} protects nothing -> \
+         add the rule to a policy with these settings, or check that policy together with this one"
+    );
+    assert_eq!(with_rules(&[]), Vec::from_iter(Some(expected).filter(|_| needs_a_rule)));
+    assert_eq!(with_rules(&[["", "serviceaccounts", "DELETE"]]), [""; 0]);
 }
 
 /// What is missing where the policy may read nothing.
@@ -168,6 +172,14 @@ fn accounts_are_read_for_pods() {
           refused with 503"
         ]
     );
+}
+
+#[test]
+fn b10_the_twin_reads_what_the_injecting_policy_reads() {
+    let twin = with(twin(&of_logs()), "contextAwareResources", json!([]));
+    let said = said(&[policy("pods", &[PODS, EPHEMERAL, SECRETS], &of_logs()), twin]);
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].contains("SidecarSet \"logs\" names a ServiceAccount, but the policy may not read"), "{said:#?}");
 }
 
 #[test]
@@ -376,4 +388,22 @@ fn sidecar_sets_are_in_no_namespace() {
 fn rules_name_resources_and_subresources(#[case] resources: &str, #[case] is_asked: bool) {
     let policies = [policy("pods", &[PODS, SECRETS, ["", resources, "*"]], &of_logs()), twin(&of_logs())];
     assert_eq!(said(&policies).is_empty(), is_asked);
+}
+
+#[test]
+fn a_twin_may_be_in_a_group_since_it_never_mutates() {
+    let settings = &twin(&of_logs())["spec"]["settings"];
+    let group = json!({
+        "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicyGroup", "metadata": {"name": "g"},
+        "spec": {"policies": {
+            "asserts": {"module": "registry://registry.example.com/pillion:v1", "settings": settings},
+            "injects": {"module": "registry://registry.example.com/pillion:v1", "settings": of_logs()},
+        }},
+    });
+    let said = said(&[group]);
+    assert_eq!(
+        said,
+        ["spec.policies.injects: members of a policy group may not mutate: nothing is injected -> use a \
+          ClusterAdmissionPolicy"]
+    );
 }

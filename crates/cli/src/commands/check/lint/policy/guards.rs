@@ -14,7 +14,9 @@ struct Guard {
     without_it: &'static str,
 }
 
-const GUARDS: [Guard; 5] = [
+const ACCOUNTS_ALONE: [Resource; 1] = [("", "serviceaccounts")];
+
+const GUARDS: [Guard; 6] = [
     Guard {
         resources: &[EPHEMERAL],
         operations: &["UPDATE"],
@@ -40,10 +42,16 @@ const GUARDS: [Guard; 5] = [
         without_it: "workloads may name a merged ServiceAccount, and only their Pods are refused",
     },
     Guard {
-        resources: &[("", "serviceaccounts")],
+        resources: &ACCOUNTS_ALONE,
         operations: &["DELETE"],
-        is_needed: protects,
-        without_it: "serviceAccounts.protectDefault and protectInUse protect nothing",
+        is_needed: |policy| policy.settings().service_accounts.protect_default,
+        without_it: "serviceAccounts.protectDefault protects nothing",
+    },
+    Guard {
+        resources: &ACCOUNTS_ALONE,
+        operations: &["DELETE"],
+        is_needed: |policy| policy.settings().service_accounts.protect_in_use && has_identities(policy),
+        without_it: "serviceAccounts.protectInUse protects nothing",
     },
 ];
 
@@ -53,11 +61,6 @@ fn has_identities(policy: &Policy<'_>) -> bool {
 
 fn merges(policy: &Policy<'_>) -> bool {
     policy.merging().is_some()
-}
-
-fn protects(policy: &Policy<'_>) -> bool {
-    let rules = &policy.settings().service_accounts;
-    !merges(policy) && (rules.protect_default || (rules.protect_in_use && has_identities(policy)))
 }
 
 /// Guards that the identities of an injecting policy need, and that no policy is asked for.
