@@ -242,7 +242,7 @@ fn v1_the_admission_of_a_file_would_refuse_what_it_says_anew() {
         found(&["off.json", "a.yaml", "-o", "json"]),
         [
             "warning 9:23 spec.serviceAccountName: the SidecarSet is injected without its ServiceAccount: the feature gate \
-          SidecarSetServiceAccountInjection is off, and refused by its admission where that is said anew -> turn it on in \
+          SidecarSetServiceAccountInjection is off, and admission refuses a SidecarSet that says so anew -> turn it on in \
           featureGates, or remove what is said of ServiceAccounts"
         ]
     );

@@ -150,6 +150,10 @@ fn settings_that_nobody_is_asked_for_protect_nothing(#[case] setting: &str, #[ca
     );
     assert_eq!(with_rules(&[]), Vec::from_iter(Some(expected).filter(|_| needs_a_rule)));
     assert_eq!(with_rules(&[["", "serviceaccounts", "DELETE"]]), [""; 0]);
+    // A policy that is asked, but has other settings, protects nothing either.
+    let deaf = policy("guards", &[["", "serviceaccounts", "DELETE"]], &of_logs());
+    let injecting = policy("pods", &[PODS, EPHEMERAL, SECRETS], &settings);
+    assert_eq!(!said(&[injecting, deaf, twin(&settings)]).is_empty(), needs_a_rule);
 }
 
 /// What is missing where the policy may read nothing.

@@ -54,7 +54,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         findings.extend(identity::denials(&judged.spot));
     }
     if !settings.is_empty() && !settings.iter().any(|judged| judged.settings.gates.service_account_injection) {
-        let admission = ", and refused by its admission where that is said anew";
+        let admission = ", and admission refuses a SidecarSet that says so anew";
         findings.extend(sets.iter().filter_map(|subject| identity::unheeded(subject, admission)));
     }
     findings.extend(policy::check(settings));

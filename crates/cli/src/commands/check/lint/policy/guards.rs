@@ -8,8 +8,10 @@ use crate::report::Finding;
 struct Guard {
     resources: &'static [Resource],
     operations: &'static [&'static str],
-    /// Whether these settings need it.
+    /// Whether the settings of this policy need it.
     is_needed: fn(&Policy<'_>) -> bool,
+    /// Whether a policy with the rules has the settings for it, too.
+    is_given: fn(&Policy<'_>) -> bool,
     /// What may happen without it.
     without_it: &'static str,
 }
@@ -21,58 +23,70 @@ const GUARDS: [Guard; 6] = [
         resources: &[EPHEMERAL],
         operations: &["UPDATE"],
         is_needed: has_identities,
+        is_given: |_| true,
         without_it: "ephemeral containers may mount the tokens of sidecars",
     },
     Guard {
         resources: &[SECRETS],
         operations: &WRITES,
         is_needed: has_identities,
+        is_given: |_| true,
         without_it: "tokens that do not expire may be made for the accounts of sidecars",
     },
     Guard {
         resources: &ACCOUNTS,
         operations: &CHANGES,
         is_needed: merges,
+        is_given: |_| true,
         without_it: "others than the controller may change and delete what is merged",
     },
     Guard {
         resources: &WORKLOADS,
         operations: &WRITES,
         is_needed: merges,
+        is_given: |_| true,
         without_it: "workloads may name a merged ServiceAccount, and only their Pods are refused",
     },
     Guard {
         resources: &ACCOUNTS_ALONE,
         operations: &["DELETE"],
-        is_needed: |policy| policy.settings().service_accounts.protect_default,
+        is_needed: protects_default,
+        is_given: protects_default,
         without_it: "serviceAccounts.protectDefault protects nothing",
     },
     Guard {
         resources: &ACCOUNTS_ALONE,
         operations: &["DELETE"],
-        is_needed: |policy| policy.settings().service_accounts.protect_in_use && has_identities(policy),
+        is_needed: |policy| protects_in_use(policy) && policy.asks.pods(),
+        is_given: protects_in_use,
         without_it: "serviceAccounts.protectInUse protects nothing",
     },
 ];
 
 fn has_identities(policy: &Policy<'_>) -> bool {
-    !policy.identities.is_empty()
+    policy.asks.pods() && !policy.identities.is_empty()
 }
 
 fn merges(policy: &Policy<'_>) -> bool {
-    policy.merging().is_some()
+    policy.asks.pods() && policy.merging().is_some()
 }
 
-/// Guards that the identities of an injecting policy need, and that no policy is asked for.
+fn protects_default(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.protect_default
+}
+
+/// Which accounts are in use, the SidecarSets of the same policy say.
+fn protects_in_use(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.protect_in_use && !policy.identities.is_empty()
+}
+
+/// Guards that the settings of a policy need, and that no policy is asked for.
 pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
-    if !policy.acts() || !policy.asks.pods() {
-        return Vec::new();
-    }
-    let is_asked = |resource: Resource, operation: &str| {
-        all.iter().any(|other| other.acts() && other.asks.about(resource, operation))
-    };
     let mut findings = Vec::new();
-    for guard in GUARDS.iter().filter(|guard| (guard.is_needed)(policy)) {
+    for guard in GUARDS.iter().filter(|guard| policy.acts() && (guard.is_needed)(policy)) {
+        let guarding = || all.iter().filter(|other| other.acts() && (guard.is_given)(other));
+        let is_asked =
+            |resource: Resource, operation: &str| guarding().any(|other| other.asks.about(resource, operation));
         let is_open = |resource: &Resource| guard.operations.iter().any(|operation| !is_asked(*resource, operation));
         let open: Vec<&str> =
             guard.resources.iter().filter(|resource| is_open(resource)).map(|(_, resource)| *resource).collect();

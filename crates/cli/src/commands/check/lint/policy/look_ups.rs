@@ -40,12 +40,12 @@ impl Need {
 pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
     let mut needs = if policy.asks.pods() { for_pods(policy) } else { Vec::new() };
     if policy.acts() {
-        if policy.asks.sets() {
-            needs.extend(for_sets(policy, &needs));
-        }
         needs.extend(for_guards(policy));
     }
-    // The first reason to read something is enough.
+    if policy.acts() && policy.asks.sets() {
+        needs.extend(for_sets(policy, &needs));
+    }
+    // The first reason to read something is enough: only the last ones do not always lead to a refusal.
     let mut first: Vec<Need> = Vec::new();
     for need in needs {
         if !first.iter().any(|other| other.resource == need.resource) {
