@@ -147,7 +147,7 @@ const FIELDS: [Field; 72] = [
         "SidecarSetSpec",
         "serviceAccountMode",
         "`SidecarsOnly`: the Pod runs under it, its other containers get no token. `Isolate`: the Pod keeps its own, \
-         a controller provides the token. `Pod`: the Pod runs under it, all containers with it.",
+         the token comes from a Secret. `Pod`: the Pod runs under it, all containers with it.",
     )
     .default("\"SidecarsOnly\"")
     .values(Values::AnyCase(&MODES)),
