@@ -80,7 +80,6 @@ enum Format {
 /// # Errors
 /// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let Situation { namespace, .. } = &args.situation;
     let (settings, policy) =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let read = |paths: &[PathBuf], terminal: &mut Terminal| {
@@ -94,9 +93,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     };
     let all = || beside.iter().chain(&given);
     let assembled = preview::assemble(settings, all());
-    let cluster = preview::cluster_of(all(), namespace, args.situation.namespace_labels());
+    let cluster = preview::cluster_of(all(), &args.situation);
     let module = preview::module(terminal)?;
-    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), namespace);
+    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation);
     let Ok(settings) = Settings::decode(assembled.value.clone()) else {
         return Ok(problems(&assembled, terminal));
     };
@@ -121,7 +120,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut told = Vec::new();
     for subject in subjects {
         let answer = preview.ask(&subject.request)?;
-        let mut explained = subject.explained(&settings, policy.as_ref(), cluster.as_ref(), answer);
+        let mut explained = subject.explained(&settings, policy.as_ref(), cluster.as_ref(), (preview.answers(), answer));
         if !explained.agrees() {
             bail!(
                 "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it",
@@ -136,6 +135,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     for namespace in preview.assumed() {
         terminal.warn(format_args!("Namespace \"{namespace}\" is in no manifest; give it, or --namespace-labels"));
+    }
+    for note in preview.notes() {
+        terminal.warn(note);
     }
     print(args, &told, terminal)?;
     Ok(if told.iter().any(Told::is_refused) { Status::Refused } else { Status::Done })

@@ -97,8 +97,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let preview = Preview::new(
         preview::module(terminal)?,
         given.settings.value.clone(),
-        preview::cluster_of(given.manifests(), &args.situation.namespace, args.situation.namespace_labels()),
-        &args.situation.namespace,
+        preview::cluster_of(given.manifests(), &args.situation),
+        &args.situation,
     );
     if let Err(message) = preview.check_settings()? {
         let problems = given.settings.problems();
@@ -163,6 +163,9 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
                         "Namespace {namespace} is in no manifest; it is taken to exist, with {}",
                         labels(&args.situation.namespace_labels)
                     ));
+                }
+                for note in preview.notes() {
+                    terminal.warn(note);
                 }
                 for said in &outcome.said {
                     counts.add(&said.verdict);

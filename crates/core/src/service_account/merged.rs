@@ -145,10 +145,10 @@ mod tests {
 
     fn rule() -> impl Strategy<Value = Value> {
         let some = |of: &'static [&'static str]| vec(select(of), 1..3);
-        let parts = (some(&["", "apps", "*"]), some(&["pods", "pods/log", "*", "*/scale"]), some(&["get", "list", "*"]));
-        parts.prop_map(|(groups, resources, verbs)| {
-            json!({"apiGroups": groups, "resources": resources, "verbs": verbs})
-        })
+        let parts =
+            (some(&["", "apps", "*"]), some(&["pods", "pods/log", "*", "*/scale"]), some(&["get", "list", "*"]));
+        parts
+            .prop_map(|(groups, resources, verbs)| json!({"apiGroups": groups, "resources": resources, "verbs": verbs}))
     }
 
     #[test]

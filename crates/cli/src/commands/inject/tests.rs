@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use pillion_core::json;
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::object::{self, Shape, Verdict};
 use crate::manifest::{self, Manifest, Source};
-use crate::preview::{self, Preview};
+use crate::preview::{self, Preview, Situation};
 
 /// A set that shares mounts and is for every Pod of `tier: any`.
 fn agent() -> Value {
@@ -29,8 +28,9 @@ fn agent() -> Value {
 fn preview() -> &'static Preview {
     static PREVIEW: OnceLock<Preview> = OnceLock::new();
     PREVIEW.get_or_init(|| {
-        let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), "default", BTreeMap::new());
-        Preview::new(crate::module::load().unwrap(), json!({"sidecarSets": [agent()]}), cluster, "default")
+        let situation = Situation { namespace: "default".to_owned(), ..Situation::default() };
+        let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), &situation);
+        Preview::new(crate::module::load().unwrap(), json!({"sidecarSets": [agent()]}), cluster, &situation)
     })
 }
 
