@@ -24,11 +24,13 @@ const ABOUT: &str = "\
 Say for each SidecarSet why a Pod gets it or not.
 
 Every reason is told, not only the first: each requirement of a selector that a label fails, the namespace, pauses, \
-canaries, and which revision is injected. SidecarSets stand in the order in which they are injected.
+canaries, and which revision is injected. SidecarSets stand in the order in which they are injected. Where they ask \
+for ServiceAccounts: which one each gets and from where its token comes, why it stays without, what the other \
+containers lose, and whether a merged one is ready.
 
 A Pod may be given as a Pod, as a workload whose Pods are meant, or as the AdmissionReview or AdmissionRequest that \
-an API server sent. SidecarSets, Namespaces and ControllerRevisions are taken from the manifests, from --sidecar-sets \
-and from --settings; what is imitated of controllers and of the API server is what `pillion inject` imitates. Where a \
+an API server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions are taken from the manifests, \
+from --sidecar-sets and from --settings; what is imitated of controllers and of the API server is what `pillion inject` imitates. Where a \
 SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
 The built-in module judges the Pod too, so that what is said here is what a policy server does. Where --settings is a \
@@ -120,7 +122,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut told = Vec::new();
     for subject in subjects {
         let answer = preview.ask(&subject.request)?;
-        let mut explained = subject.explained(&settings, policy.as_ref(), cluster.as_ref(), (preview.answers(), answer));
+        let mut explained =
+            subject.explained(&settings, policy.as_ref(), cluster.as_ref(), (preview.answers(), answer));
         if !explained.agrees() {
             bail!(
                 "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it",

@@ -66,7 +66,9 @@ sidecars are shown in the template, where applying the output would put them; wi
 
 SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \
 ControllerRevisions among the manifests answer what the policy looks up. A Namespace that is in no manifest is taken \
-to exist, with the labels of --namespace-labels; stderr says so where it matters.
+to exist, with the labels of --namespace-labels; stderr says so where it matters. ServiceAccounts are not taken to \
+exist, since a Pod is refused whose sidecars name one that does not, unless --assume-service-accounts says so; then \
+merged ones, with their Roles and RoleBindings, are taken to be as Pillion's controller makes them.
 
 It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
@@ -212,7 +214,7 @@ impl fmt::Display for Counts {
 
 /// Says what the policy said. There is nowhere to tell that `stderr` is closed.
 fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
-    let Said { label, verdict, warnings } = said;
+    let Said { label, verdict, identities, warnings } = said;
     for warning in warnings {
         terminal.warn(format_args!("{label}: {warning}"));
     }
@@ -227,8 +229,9 @@ fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
         Verdict::Present(sidecars) => format!("already has {sidecars}"),
         Verdict::Unmatched => "no SidecarSet is for it".to_owned(),
     };
+    let with = if identities.is_empty() { "" } else { ", with the ServiceAccounts " };
     if !quiet {
-        let _ = writeln!(terminal.err(), "{label}: {line}");
+        let _ = writeln!(terminal.err(), "{label}: {line}{with}{identities}");
     }
 }
 

@@ -15,8 +15,11 @@ use serde_json::{Value, json};
 use super::lookup::{self, Answers};
 
 /// What stands for the permissions of ServiceAccounts, and the accounts themselves.
-pub const KINDS: [(&str, &str); 3] =
-    [("v1", "ServiceAccount"), ("rbac.authorization.k8s.io/v1", "Role"), ("rbac.authorization.k8s.io/v1", "RoleBinding")];
+pub const KINDS: [(&str, &str); 3] = [
+    ("v1", "ServiceAccount"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+];
 
 /// Whom a question about a ServiceAccount goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
