@@ -199,7 +199,7 @@ pub fn check(
     if permissions::count(&declared.permissions) > COMBINATIONS_MAX {
         return too_many();
     }
-    let atoms = permissions::reduced(permissions::atoms(&declared.permissions));
+    let atoms = permissions::reduced(&permissions::atoms(&declared.permissions));
     if atoms.len().saturating_mul(namespaces.iter().count()) > QUESTIONS_MAX {
         return too_many();
     }
