@@ -122,7 +122,7 @@ fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
 
 #[rstest]
 #[case::swapped("default", &["a"], "default -> a, lost by main; s: a of the Pod")]
-#[case::beside_a_set_without("default", &["a", ""], "default -> a, lost by main; s: a of the Pod; t: -")]
+#[case::beside_a_set_without("default", &["a", ""], "default -> a, lost by main t; s: a of the Pod; t: -")]
 #[case::isolated("default", &["a Isolate"], "default -> default; s: a of a Secret")]
 #[case::same_account("a", &["a"], "a -> a; s: Automounted")]
 #[case::of_its_own(

@@ -31,7 +31,8 @@ pub struct PodIdentity {
     pub account: Option<String>,
     /// The one that SidecarSets share, where it comes to that.
     pub merged: Option<Merged>,
-    /// The containers that lose the token of `original`, in the order of the Pod.
+    /// The containers that do not get the token of `original` as they would without, in the order of the Pod: the app's,
+    /// and sidecars that ask for nothing.
     pub losing: Vec<String>,
     /// Whether containers outside the SidecarSets get the token of `account` (mode `Pod`).
     pub is_shared: bool,
@@ -141,8 +142,12 @@ pub(super) fn of(query: Query<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         sidecar_sets: sharing(&asking, &decision),
         not_ready: None,
     });
-    told.losing = losing(&injected, &settled.pod);
-    told.is_shared = decision.account.is_some() && !decision.hides_token;
+    if decision.hides_token {
+        told.losing = losing(&injected, &settled.pod);
+    } else {
+        let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
+        told.is_shared = decision.account.is_some() && !is_off;
+    }
     told.exposed = identity::exposed(&settled.pod, &decision, &owners);
     (Some(told), each(&|set| given(set, &decision)))
 }
@@ -188,15 +193,17 @@ fn sharing(asking: &[Asking], decision: &Decision) -> Vec<String> {
     sets
 }
 
-/// The containers that have something at the token path in `before` and nothing in `after`.
+/// The containers that stay without a token in `after`, where the Pod had been given one. What was just injected has
+/// none yet in `before`: the API server would have mounted it afterwards.
 fn losing(before: &Value, after: &Value) -> Vec<String> {
     let has_token = |container: &&Value| {
         let mut mounts = json::items(container, &["volumeMounts"]).iter();
         mounts.any(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
     };
-    let keeping: Vec<&str> = tokens::containers(after).filter(has_token).map(pod::name).collect();
-    let having = tokens::containers(before).filter(has_token).map(pod::name);
-    having.filter(|name| !keeping.contains(name)).map(str::to_owned).collect()
+    if !tokens::containers(before).any(|container| has_token(&container)) {
+        return Vec::new();
+    }
+    tokens::containers(after).filter(|container| !has_token(container)).map(pod::name).map(str::to_owned).collect()
 }
 
 /// The merged account for which the Pod is refused.
