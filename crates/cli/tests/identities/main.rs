@@ -247,7 +247,7 @@ fn merged_objects_can_be_given_as_manifests() {
     assert_eq!(without.code, 1);
     insta::assert_snapshot!(without.err, @r#"
     warning: the merged ServiceAccount shop/sidecarset-merged-c1c364c813e3611b, its Role or its RoleBinding is in no manifest; give all three, or take them to exist with --assume-service-accounts
-    error: web.yaml:1: Deployment shop/web: refused (503): spec.serviceAccountName: RoleBinding "sidecarset-merged-c1c364c813e3611b" in namespace "shop" is not there yet; the controller prepares it; try again
+    error: web.yaml:1: Deployment shop/web: refused (503): spec.serviceAccountName: RoleBinding "sidecarset-merged-c1c364c813e3611b" in namespace "shop", merged for the SidecarSets agent,metrics, is not there yet; the controller prepares it; try again
     0 injected, 0 unchanged, 1 refused
     "#);
 }
@@ -333,7 +333,7 @@ fn explain_tells_of_a_merged_account_whether_it_is_ready() {
     assert_eq!(missing.code, 1, "{}", missing.err);
     insta::assert_snapshot!(missing.out, @r#"
     Deployment shop/web: the policy refuses it (503)
-      spec.serviceAccountName: ServiceAccount "sidecarset-merged-c1c364c813e3611b" in namespace "shop" is not there yet [G5]
+      spec.serviceAccountName: ServiceAccount "sidecarset-merged-c1c364c813e3611b" in namespace "shop", merged for the SidecarSets agent,metrics, is not there yet [G5]
         to do: the controller prepares it; try again
       ServiceAccount sidecarset-merged-c1c364c813e3611b is merged for agent, metrics: not ready
       agent    would be injected (Pods with app=web), but the Pod is refused

@@ -176,6 +176,20 @@ fn g5_a_merged_account_is_told_whether_it_is_ready_or_not() {
     assert_eq!(given, Some(("a", &Given::Token(name, Token::OfPod))));
 }
 
+#[test]
+fn a1_6_accounts_are_those_of_the_request_s_namespace() {
+    let mut elsewhere = pod("default");
+    elsewhere["metadata"]["namespace"] = json!("other");
+    let explanation = explained(&elsewhere, &[set("s", "gone")], &CLUSTER, &RULES);
+    let Decision::Refused(findings) = &explanation.sets[0].decision else { panic!("{explanation:?}") };
+    assert_eq!(findings[0].problem, "ServiceAccount \"gone\" does not exist in namespace \"shop\"");
+    let sets = [set("s", "a Merge"), set("t", "b Merge")];
+    let request = PodRequest { uid: "u", namespace: "shop", object: &elsewhere };
+    assert_eq!(merging(request, context(&sets, &CLUSTER, &RULES)).unwrap().namespace, "shop");
+    let merged = explained(&elsewhere, &sets, &CLUSTER, &RULES).identity.unwrap().merged.unwrap();
+    assert!(merged.not_ready.unwrap().problem.contains("in namespace \"shop\""));
+}
+
 #[rstest]
 #[case::missing(&["gone"], "Identity", "A4")]
 #[case::unreadable(&["broken"], "ServiceAccountUnreadable", "V3")]

@@ -96,11 +96,28 @@ impl Given {
     }
 }
 
+/// The question that admission answers.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    query: Query<'a>,
+    /// The namespace whose ServiceAccounts count: the request's, always (A1-6).
+    accounts_in: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    /// `query` is what `request` becomes for the selection of SidecarSets.
+    pub(super) fn new(request: PodRequest<'a>, query: Query<'a>) -> Self {
+        let accounts_in = if request.namespace.is_empty() { query.namespace } else { request.namespace };
+        Self { query, accounts_in }
+    }
+}
+
 /// The Pod's identity, and those of its SidecarSets by name.
 pub(super) type Explained = (Option<PodIdentity>, Map<String, Identity>);
 
 /// Explains what `outcome` does to the identities of `sets`, which are in effect.
-pub(super) fn of(query: Query<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
+pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
+    let Asked { query, accounts_in } = asked;
     // What cannot be understood is a reason to refuse, and is told as one.
     let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
     let each = |result: &dyn Fn(&Asking) -> Given| {
@@ -131,8 +148,8 @@ pub(super) fn of(query: Query<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         is_shared: false,
         exposed: Vec::new(),
     };
-    let Some(Admitted { injected, owners, decision, settled }) = admitted(query, context, sets, outcome) else {
-        told.merged = not_ready(&asking, query.namespace, context.lookup, outcome);
+    let Some(Admitted { injected, owners, decision, settled }) = admitted(asked, context, sets, outcome) else {
+        told.merged = not_ready(&asking, accounts_in, context.lookup, outcome);
         return (Some(told), each(&|_| Given::Withheld));
     };
     let account = identity::account(&settled.pod);
@@ -161,16 +178,16 @@ struct Admitted {
 }
 
 /// The same steps with the same arguments as admission's; `None` where the Pod is refused.
-fn admitted(query: Query<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Option<Admitted> {
+fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Option<Admitted> {
     if matches!(outcome.verdict, Verdict::Refused(_)) {
         return None;
     }
+    let Asked { query, accounts_in } = asked;
     let identities = Identities::of(sets, true).ok()?;
     let sort_by_name = context.gates.sort_sidecar_containers_by_name;
     let how = inject::Context { now: context.now, sort_by_name, hides_tokens: true };
     let inject::Injected { pod: injected, sidecars: owners, .. } = inject::inject(query.pod, sets, how).ok()?;
-    let (decision, settled) =
-        identities.settle(&injected, &owners, query.namespace, context.rules, context.lookup).ok()?;
+    let (decision, settled) = identities.settle(&injected, &owners, accounts_in, context.rules, context.lookup).ok()?;
     Some(Admitted { injected, owners, decision, settled })
 }
 
@@ -240,7 +257,7 @@ pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging>
     let Context { revisions, system_namespace, lookup, gates, .. } = context;
     let (sets, _) = select::select(&compiled, query, Sources { revisions, system_namespace, lookup });
     let Identities { asking, .. } = Identities::of(&sets, gates.service_account_injection).ok()?;
-    merging_of(&asking, query.namespace, lookup)
+    merging_of(&asking, Asked::new(request, query).accounts_in, lookup)
 }
 
 /// Those whose account is not there take no part (`onMissing: Skip`), or the Pod is refused for it.

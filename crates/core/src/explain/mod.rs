@@ -13,7 +13,7 @@ pub mod revision;
 use serde_json::Value;
 
 use self::finding::{Finding, Kind};
-use self::identity::{Identity, PodIdentity};
+use self::identity::{Asked, Identity, PodIdentity};
 use self::parts::Parts;
 use self::revision::Revision;
 use crate::admission::pod::{self as admission, Context, PodRequest};
@@ -99,7 +99,7 @@ pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
     };
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let inactive = matching::inactive(pod);
-    let (mut sets, mut identity) = sets(query, context, &outcome);
+    let (mut sets, mut identity) = sets(query, Asked::new(request, query), context, &outcome);
     if let Some(finding) = &inactive {
         identity = None;
         for set in &mut sets {
@@ -122,12 +122,17 @@ fn reasons(outcome: &Outcome, set: Option<&str>) -> Vec<Finding> {
     refusal.reasons().filter(|reason| reason.sidecar_set.as_deref() == set).map(Finding::from).collect()
 }
 
-fn sets(query: Query<'_>, context: Context<'_>, outcome: &Outcome) -> (Vec<Explained>, Option<PodIdentity>) {
+fn sets(
+    query: Query<'_>,
+    asked: Asked<'_>,
+    context: Context<'_>,
+    outcome: &Outcome,
+) -> (Vec<Explained>, Option<PodIdentity>) {
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let sources =
         Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: context.lookup };
     let (effective, _) = select::select(&compiled, query, sources);
-    let (pod_identity, identities) = identity::of(query, context, &effective, outcome);
+    let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
         .iter()
         .zip(context.sidecar_sets)

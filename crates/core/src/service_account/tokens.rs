@@ -261,8 +261,7 @@ fn hide(
 ) {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
     let at_path = |mount: &Value| names::is_mount_path(json::text(mount, &["mountPath"]));
-    let automounted =
-        |mount: &Value| at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
+    let automounted = |mount: &Value| at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
     // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
     let automounts = containers(before).any(|container| mounts(container).iter().any(automounted));
     let mut left = Set::new();
