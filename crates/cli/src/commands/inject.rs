@@ -11,6 +11,7 @@ use std::fmt;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
+use pillion_core::json;
 use pillion_core::time::Timestamp;
 
 use self::documents::Chunk;
@@ -111,6 +112,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     if !given.settings.has_sidecar_sets() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
+    }
+    if json::text(&given.settings.value, &["role"]) == "Assert" {
+        terminal
+            .warn("the settings have the role Assert: such a policy judges Pods after injection, and injects nothing");
     }
     inject(args, &given, &preview, terminal)
 }

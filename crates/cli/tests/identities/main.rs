@@ -235,7 +235,8 @@ fn merged_objects_can_be_given_as_manifests() {
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "shop"}]
         }),
     ];
-    let documents = |objects: &[Value]| objects.iter().map(|object| format!("---\n{object}\n")).collect::<String>();
+    let documents =
+        |objects: &[Value]| objects.iter().map(|object| format!("---\n{object}\n")).collect::<Vec<_>>().concat();
     let others = merging() + &accounts(&["log-agent", "metrics"]);
     let ready = preview("inject", &(others.clone() + &documents(&objects)), &["--as-pods"]);
     assert_eq!(ready.code, 0, "{}", ready.err);
@@ -420,4 +421,25 @@ fn explain_warns_of_what_can_read_the_token_all_the_same() {
     let careful =
         "  careful: spec.hostPID lets every container of the Pod read the tokens of its sidecars through /proc\n";
     assert!(run.out.contains(careful), "{}", run.out);
+}
+
+#[test]
+fn a_policy_that_asserts_injects_nothing_and_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("web.yaml", WEB.to_owned() + &set("agent", "")), ("settings.yaml", "role: Assert\n".to_owned())];
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let run = |command: &str| {
+        let mut pillion = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"));
+        let output = pillion.current_dir(folder.path()).args([command, "web.yaml", "--settings", "settings.yaml"]);
+        output.output().unwrap()
+    };
+    let injected = run("inject");
+    assert_eq!(String::from_utf8(injected.stdout).unwrap(), WEB.to_owned() + &set("agent", ""));
+    let said = String::from_utf8(injected.stderr).unwrap();
+    assert!(said.contains("such a policy judges Pods after injection, and injects nothing"), "{said}");
+    let explained = String::from_utf8(run("explain").stdout).unwrap();
+    let why = "agent  not injected: role: this policy judges Pods after injection, and injects nothing";
+    assert!(explained.contains(why), "{explained}");
 }

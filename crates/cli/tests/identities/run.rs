@@ -157,13 +157,13 @@ const GONE: &str = "Cannot find v1/ServiceAccount named 'log-agent' inside of na
 const FORBIDDEN: &str =
     "ApiError: serviceaccounts \\\"log-agent\\\" is forbidden: Forbidden (ErrorResponse { code: 403 })";
 
-fn account(metadata: Value) -> Value {
+fn account(metadata: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 }
 
 #[test]
 fn v3_an_account_that_a_session_has_is_given_to_the_sidecar() {
-    let found = get("ServiceAccount", "log-agent", Ok(account(json!({"name": "log-agent"}))));
+    let found = get("ServiceAccount", "log-agent", Ok(account(&json!({"name": "log-agent"}))));
     let folder = folder();
     let run = replayed(folder.path(), &pod(), &settings(&[set("agent", "log-agent")]), &[found]);
     let response = run.response();
@@ -179,7 +179,7 @@ fn v3_an_account_that_a_session_has_is_given_to_the_sidecar() {
     "ServiceAccount \"log-agent\" could not be read in namespace \"shop\": not allowed"
 )]
 #[case::terminating(
-    Ok(account(json!({"name": "log-agent", "deletionTimestamp": "2026-01-02T03:04:05Z"}))),
+    Ok(account(&json!({"name": "log-agent", "deletionTimestamp": "2026-01-02T03:04:05Z"}))),
     403, "ServiceAccount \"log-agent\" is being deleted in namespace \"shop\""
 )]
 fn v3_a_pod_is_refused_where_the_session_says_that_its_account_is(
@@ -238,7 +238,7 @@ fn p1_the_author_is_asked_about_in_a_session(
     #[case] message: &str,
 ) {
     let (request, settings) = wanted();
-    let answer = existence.map(|found| found.map(|()| account(json!({"name": "log-agent"}))));
+    let answer = existence.map(|found| found.map(|()| account(&json!({"name": "log-agent"}))));
     let look_up = answer.map(|answer| get("ServiceAccount", "log-agent", answer));
     let exchanges: Vec<String> = reviews.iter().cloned().chain(look_up).collect();
     let folder = folder();

@@ -100,12 +100,12 @@ fn explained(pod: &Value, sets: &[SidecarSet], lookup: &Cluster, rules: &Rules) 
 fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
     let explanation = explained(pod, sets, &CLUSTER, rules);
     let PodIdentity { original, account, losing, is_shared, .. } = explanation.identity.unwrap();
-    let mut text = format!("{original} -> {}", account.as_deref().unwrap_or("refused"));
+    let mut parts = vec![format!("{original} -> {}", account.as_deref().unwrap_or("refused"))];
     if !losing.is_empty() {
-        text += &format!(", lost by {}", losing.join(" "));
+        parts.push(format!("lost by {}", losing.join(" ")));
     }
     if is_shared {
-        text += ", shared";
+        parts.push("shared".to_owned());
     }
     for set in explanation.sets {
         let result = match set.identity.map(|identity| identity.result) {
@@ -115,14 +115,14 @@ fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
             Some(Given::Skipped(why) | Given::Kept(why)) => why,
             Some(other) => other.name().to_owned(),
         };
-        text += &format!("; {}: {result}", set.name);
+        parts.push(format!("{}: {result}", set.name));
     }
-    text
+    parts.join("; ")
 }
 
 #[rstest]
-#[case::swapped("default", &["a"], "default -> a, lost by main; s: a of the Pod")]
-#[case::beside_a_set_without("default", &["a", ""], "default -> a, lost by main t; s: a of the Pod; t: -")]
+#[case::swapped("default", &["a"], "default -> a; lost by main; s: a of the Pod")]
+#[case::beside_a_set_without("default", &["a", ""], "default -> a; lost by main t; s: a of the Pod; t: -")]
 #[case::isolated("default", &["a Isolate"], "default -> default; s: a of a Secret")]
 #[case::same_account("a", &["a"], "a -> a; s: Automounted")]
 #[case::of_its_own(
@@ -140,7 +140,7 @@ fn a4_what_the_settings_skip_is_told_with_the_reason() {
     let rules = Rules { on_missing: Otherwise::Skip, allow_pod_mode: true, ..Rules::default() };
     assert_eq!(
         shown(&pod("default"), &[set("s", "gone"), set("t", "b Pod")], &rules),
-        "default -> b, shared; s: ServiceAccount \"gone\" does not exist in namespace \"shop\"; t: b of the Pod"
+        "default -> b; shared; s: ServiceAccount \"gone\" does not exist in namespace \"shop\"; t: b of the Pod"
     );
 }
 
@@ -224,12 +224,13 @@ fn a1_9_a_mirror_pod_is_told_to_be_one() {
 
 #[test]
 fn b10_a_policy_that_asserts_is_not_said_to_inject() {
-    let sets = [set("s", "")];
+    let sets = [set("s", "a")];
     let context = Context { role: Role::Assert, ..context(&sets, &CLUSTER, &RULES) };
     let (bare, request) = (pod("default"), PodRequest { uid: "u", namespace: "shop", object: &Value::Null });
     let explanation = explain(PodRequest { object: &bare, ..request }, context);
     let Decision::NotInjected(findings) = &explanation.sets[0].decision else { panic!("{explanation:?}") };
     assert_eq!(findings[0].kind, Kind::Asserting);
+    assert_eq!((&explanation.identity, &explanation.sets[0].identity), (&None, &None));
 
     let inject = Context { role: Role::Inject, ..context };
     let Verdict::Mutated(injected) = admission::admit(PodRequest { object: &bare, ..request }, inject).verdict else {
@@ -237,6 +238,7 @@ fn b10_a_policy_that_asserts_is_not_said_to_inject() {
     };
     let explanation = explain(PodRequest { object: &injected, ..request }, context);
     assert!(matches!(explanation.sets[0].decision, Decision::Injected(_)), "{explanation:?}");
+    assert_eq!(explanation.identity.and_then(|identity| identity.account).as_deref(), Some("a"));
 }
 
 fn rules() -> impl Strategy<Value = Rules> {

@@ -107,6 +107,13 @@ pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
             set.identity = None;
         }
     }
+    if context.role == Role::Assert {
+        // What injection would give says nothing about a Pod that nobody injected.
+        for set in sets.iter_mut().filter(|set| matches!(set.decision, Decision::NotInjected(_))) {
+            set.identity = None;
+        }
+        identity = identity.filter(|_| sets.iter().any(|set| set.identity.is_some()));
+    }
     let pod = inactive.into_iter().chain(general(&outcome)).collect();
     Explanation { namespace: query.namespace.to_owned(), pod, sets, identity, outcome }
 }

@@ -40,6 +40,7 @@ something cannot be read; 2 when the arguments are wrong or the output cannot be
 /// get the same request, one after the other, and share one session file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
 pub struct Args {
     /// The module: a file or a file:// URL; or a YAML file with policies.
     #[arg(value_name = "MODULE|POLICIES.yaml")]

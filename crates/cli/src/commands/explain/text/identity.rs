@@ -64,8 +64,7 @@ fn outcome(account: &str, result: &Given) -> Option<String> {
             }
         }
         Given::Automounted => "the Pod runs under it, and the API server mounts its token".to_owned(),
-        Given::Skipped(why) => format!("left out, {why}"),
-        Given::Kept(why) => format!("left out, {why}"),
+        Given::Skipped(why) | Given::Kept(why) => format!("left out, {why}"),
         Given::GateOff => "left out, the feature gate SidecarSetServiceAccountInjection is off".to_owned(),
         Given::Withheld => return None,
     })
