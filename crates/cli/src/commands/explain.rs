@@ -30,8 +30,8 @@ containers lose, and whether a merged one is ready.
 
 A Pod may be given as a Pod, as a workload whose Pods are meant, or as the AdmissionReview or AdmissionRequest that \
 an API server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions are taken from the manifests, \
-from --sidecar-sets and from --settings; what is imitated of controllers and of the API server is what `pillion inject` imitates. Where a \
-SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
+from --sidecar-sets and from --settings; what is imitated of controllers and of the API server is what `pillion \
+inject` imitates. Where a SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
 The built-in module judges the Pod too, so that what is said here is what a policy server does. Where --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode are told of as well; its matchConditions are not looked at.

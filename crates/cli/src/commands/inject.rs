@@ -67,17 +67,17 @@ sidecars are shown in the template, where applying the output would put them; wi
 
 SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \
 ControllerRevisions among the manifests answer what the policy looks up. A Namespace that is in no manifest is taken \
-to exist, with the labels of --namespace-labels; stderr says so where it matters. ServiceAccounts are not taken to \
-exist, since a Pod is refused whose sidecars name one that does not, unless --assume-service-accounts says so; then \
-merged ones, with their Roles and RoleBindings, are taken to be as Pillion's controller makes them.
+to exist, with the labels of --namespace-labels; stderr says so where it matters. A ServiceAccount that is in no \
+manifest does not exist, and Pods whose sidecars name it are refused; with --assume-service-accounts it is taken to \
+exist, and merged ones too, with the Roles and RoleBindings that Pillion's controller would make.
 
 It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
 containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. What of this \
 depends on the cluster, such as the hash in a label, is \"preview\". None of it is printed in a template, nor is what \
-the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, and a policy's own rules and \
-selectors. Where a SidecarSet leaves its revision to chance, the draw depends on the object's name, so that it is \
-always the same here.
+the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, what the API server adds after \
+them, and a policy's own rules and selectors. Where a SidecarSet leaves its revision to chance, the draw depends on \
+the object's name, so that it is always the same here.
 
 Exit codes: 0 done, also where nothing was injected; 1 where the policy refuses a Pod, whose object is then not \
 printed; 2 for errors.";
