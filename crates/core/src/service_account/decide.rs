@@ -173,9 +173,11 @@ fn settle(
     automounts: bool,
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
-    decision.hides_token = swaps && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly);
-    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app.
-    let explicit = swaps || app.automount == Some(false) || (app.automount.is_none() && !automounts);
+    let is_for_all = shared.iter().any(|set| set.declared.mode == Mode::Pod);
+    decision.hides_token = swaps && !is_for_all;
+    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app. In mode
+    // `Pod` a swap leaves no trace that a second admission could tell it by, so there the sidecars always have their own.
+    let explicit = swaps || is_for_all || app.automount == Some(false) || (app.automount.is_none() && !automounts);
     if let Some(name) = runs_as.as_ref().filter(|_| explicit) {
         for set in shared {
             decision.grants.push(Grant {
