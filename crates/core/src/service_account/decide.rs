@@ -98,7 +98,13 @@ pub fn decide(
     // A merged account is never the app's own: whether it is that of this Pod's sets shows once it is clear which of
     // them are left.
     let is_merged = names::is_merged(app.account);
-    let unchanged = is_merged || Target::of(&shared).name() == Some(app.account);
+    // Sets that are skipped have no say in it: the account of the others, which the Pod got when it was admitted before,
+    // would count as its own.
+    let mut left = shared.clone();
+    if rules.on_missing == Otherwise::Skip && app.has_own_account() {
+        left.retain(|set| !matches!(exists(&set.account, namespace, lookup), Existence::Missing(_)));
+    }
+    let unchanged = is_merged || Target::of(&left).name() == Some(app.account);
     if !shared.is_empty()
         && !unchanged
         && let Some(why) = own_account(app)
