@@ -92,7 +92,11 @@ impl Identities {
         }
         let app = App {
             account: account(pod),
-            automount: json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool),
+            automount: if tokens::is_misled(pod) {
+                Some(false)
+            } else {
+                json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool)
+            },
             further_token: tokens::further_token(pod, &sharing),
         };
         decide::decide(&self.asking, app, namespace, rules, lookup)

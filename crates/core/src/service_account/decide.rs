@@ -26,7 +26,7 @@ pub struct Asking {
 pub struct App<'a> {
     /// `spec.serviceAccountName`.
     pub account: &'a str,
-    /// `spec.automountServiceAccountToken`.
+    /// `spec.automountServiceAccountToken`; false where the API server would mount something else (A1-k).
     pub automount: Option<bool>,
     /// A container outside the owners that mounts a further token (B0).
     pub further_token: Option<&'a str>,

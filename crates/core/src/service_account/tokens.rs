@@ -38,6 +38,13 @@ fn is_automounted(volume: &Value) -> bool {
         && tokens_of(volume).all(|token| json::text(token, &["audience"]).is_empty())
 }
 
+/// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+pub fn is_misled(pod: &Value) -> bool {
+    let mut volumes = json::items(pod, &["spec", "volumes"]).iter();
+    let adopted = volumes.find(|volume| pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
+    adopted.is_some_and(|volume| !is_automounted(volume))
+}
+
 /// The tokens of the Pod's account that a volume projects.
 fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     let sources = json::items(volume, &["projected", "sources"]);
