@@ -136,9 +136,10 @@ pub fn assert(
     };
     let accounts = tokens::accounts(&decision, &owners);
     let mut reasons = tokens::intruders(pod, &accounts);
-    reasons.append(&mut tokens::lacking(pod, &accounts));
-    // In mode `Pod` everybody has it.
-    if !identities.asking.iter().any(|set| set.declared.mode == Mode::Pod) {
+    reasons.append(&mut tokens::lacking(pod, &decision, &owners));
+    // In mode `Pod` everybody has it, unless that set was skipped.
+    let is_granted = |set: &Asking| decision.grants.iter().any(|grant| grant.sidecar_set == set.sidecar_set);
+    if !identities.asking.iter().any(|set| set.declared.mode == Mode::Pod && is_granted(set)) {
         reasons.append(&mut tokens::regained(pod, &accounts));
     }
     reasons
