@@ -93,6 +93,8 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
+    // An account is one of the namespace in which the Pod will be, whatever the object says (A1-6).
+    let accounts_in = if request.namespace.is_empty() { query.namespace } else { request.namespace };
     let mut compiled = Vec::new();
     for set in context.sidecar_sets {
         compiled.push(CompiledSet::of_manifest(set));
@@ -106,7 +108,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     });
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
-            reasons = identity::assert(&identities, &sets, request.object, query.namespace, context.rules, &lookup);
+            reasons = identity::assert(&identities, &sets, request.object, accounts_in, context.rules, &lookup);
         }
         return unless(reasons, Verdict::Unchanged.into());
     }
@@ -128,7 +130,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     if identities.asking.is_empty() {
         reasons.extend(identity::without(&injected.pod, gate));
     } else {
-        match identities.settle(&injected.pod, &injected.sidecars, query.namespace, context.rules, &lookup) {
+        match identities.settle(&injected.pod, &injected.sidecars, accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);

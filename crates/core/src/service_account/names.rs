@@ -82,15 +82,12 @@ pub fn finalizer(sidecar_set: &str) -> String {
 pub fn is_mount_path(path: &str) -> bool {
     let (mut left, mut clean) = (path.strip_prefix('/'), String::new());
     while let Some(rest) = left {
-        let segment = match format::cut(rest, "/") {
-            Some((segment, rest)) => {
-                left = Some(rest);
-                segment
-            }
-            None => {
-                left = None;
-                rest
-            }
+        let segment = if let Some((segment, rest)) = format::cut(rest, "/") {
+            left = Some(rest);
+            segment
+        } else {
+            left = None;
+            rest
         };
         match segment {
             "" | "." => {}

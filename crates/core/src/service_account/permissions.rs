@@ -111,9 +111,9 @@ fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
 }
 
 /// The same permissions without those that others cover, in the same order.
-pub fn reduced(atoms: Vec<Atom>) -> Vec<Atom> {
+pub fn reduced(atoms: &[Atom]) -> Vec<Atom> {
     let mut kept = Vec::new();
-    for atom in &atoms {
+    for atom in atoms {
         if !atoms.iter().any(|other| other != atom && other.covers(atom)) {
             kept.push(atom.clone());
         }
@@ -128,7 +128,7 @@ pub fn reduced(atoms: Vec<Atom>) -> Vec<Atom> {
 /// where names and verbs are the same.
 pub fn normalised(rules: &[Value]) -> Vec<Value> {
     let mut grants: Vec<Grant> = Vec::new();
-    for atom in reduced(atoms(rules)) {
+    for atom in reduced(&atoms(rules)) {
         let key = (atom.group, vec![atom.resource], Vec::from_iter(atom.name));
         match grants.iter_mut().find(|grant| grant.key() == key) {
             Some(grant) => grant.verbs.push(atom.verb),

@@ -172,7 +172,7 @@ proptest! {
     fn g3_the_union_grants_what_its_parts_grant_and_nothing_else(rules in rules()) {
         let before = atoms(&rules);
         let after = atoms(&normalised(&rules));
-        prop_assert_eq!(&after, &reduced(before.clone()));
+        prop_assert_eq!(&after, &reduced(&before));
         prop_assert!(before.iter().all(|atom| grants(&after, atom)));
         prop_assert!(after.iter().all(|atom| grants(&before, atom)));
     }
