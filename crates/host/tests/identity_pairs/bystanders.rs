@@ -1,6 +1,6 @@
 //! What of a Pod is none of the policy's business: everything but sidecars, their volumes and our annotations.
 
-use pillion_testkit::identity::{Expected, Scenario, TOKEN_PATH};
+use pillion_testkit::identity::{Expected, Scenario, Set, TOKEN_PATH};
 use serde_json::{Value, json};
 
 use crate::admission::Admission;
@@ -10,8 +10,7 @@ pub fn of(patched: &Value, seen: &Value, scenario: &Scenario) -> Value {
     let mut pod = patched.clone();
     let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
     annotations.retain(|key, _| !key.contains("kruise.io") && !key.starts_with("pillion.dev/") && !is_of_a_pair(key));
-    let sidecars: Vec<String> =
-        scenario.sets.iter().flat_map(pillion_testkit::identity::scenario::Set::containers).collect();
+    let sidecars: Vec<String> = scenario.sets.iter().flat_map(Set::containers).collect();
     let spec = pod["spec"].as_object_mut().unwrap();
     for list in ["initContainers", "containers"] {
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };

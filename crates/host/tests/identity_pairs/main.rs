@@ -12,8 +12,7 @@ mod twin;
 use std::collections::BTreeSet;
 
 use admission::{Admission, evaluate};
-use pillion_testkit::identity::scenario::{Scenario, scenario};
-use pillion_testkit::identity::{self, Expected, Pair, pairs};
+use pillion_testkit::identity::{self, Expected, Pair, Scenario, pairs, scenario};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -100,13 +99,13 @@ proptest! {
 
     /// Owners hold their account, and nobody else gains anything.
     #[test]
-    fn owners_hold_their_account_and_nobody_else_gains_anything(scenario in scenario(OURS.to_vec())) {
+    fn owners_hold_their_account_and_nobody_else_gains_anything(scenario in scenario(&OURS)) {
         check(&scenario)?;
     }
 
     /// With mode `Pod` among the modes, the app gains what it is meant to gain, and no more.
     #[test]
-    fn e3_in_mode_pod_the_app_gains_the_account_of_the_pod_alone(scenario in scenario(ALL.to_vec())) {
+    fn e3_in_mode_pod_the_app_gains_the_account_of_the_pod_alone(scenario in scenario(&ALL)) {
         check(&scenario)?;
     }
 }
@@ -118,7 +117,7 @@ fn the_properties_are_about_something() {
     let mut runner = TestRunner::deterministic();
     let mut seen = std::collections::BTreeMap::<&str, usize>::new();
     for _ in 0..400 {
-        let scenario = scenario(ALL.to_vec()).new_tree(&mut runner).unwrap().current();
+        let scenario = scenario(&ALL).new_tree(&mut runner).unwrap().current();
         let Ok(admission) = Admission::of(&scenario) else { continue };
         let mut count = |what| *seen.entry(what).or_default() += 1;
         match &admission.expected {

@@ -2,8 +2,7 @@
 
 use pillion_core::json;
 use pillion_core::service_account::names;
-use pillion_testkit::identity::scenario::{Scenario, scenario};
-use pillion_testkit::identity::{self, Expected, TOKEN_PATH, plugin};
+use pillion_testkit::identity::{self, Expected, Scenario, TOKEN_PATH, plugin, scenario};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -128,7 +127,7 @@ proptest! {
     })]
 
     #[test]
-    fn b10_the_twin_refuses_what_later_webhooks_undo_or_copy(scenario in scenario(vec!["SidecarsOnly", "Isolate", "Pod"])) {
+    fn b10_the_twin_refuses_what_later_webhooks_undo_or_copy(scenario in scenario(&["SidecarsOnly", "Isolate", "Pod"])) {
         let Ok(admission) = Admission::of(&scenario) else { return Ok(()) };
         if !admission.answer.accepted {
             return Ok(());

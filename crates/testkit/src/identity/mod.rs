@@ -1,16 +1,19 @@
 //! Who can authenticate as whom in a Pod, by the rules of the API server and the kubelet (`serviceaccounts.md` A1, B).
 //!
-//! A model beside the policy: it shares no code with what it judges but the names of Secrets and volumes.
+//! A model beside the policy: it shares no code with what it judges but the names of Secrets, volumes and merged
+//! accounts.
 
+pub mod draw;
 pub mod expect;
 pub mod kubelet;
 pub mod plugin;
 pub mod scenario;
 
+pub use draw::scenario;
 pub use expect::Expected;
 pub use kubelet::{Pair, pairs};
 pub use plugin::{Account, Accounts, NAMESPACE, admit, invalid};
-pub use scenario::Scenario;
+pub use scenario::{Scenario, Set};
 
 /// Where ServiceAccounts are mounted.
 pub const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
