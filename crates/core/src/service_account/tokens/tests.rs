@@ -170,6 +170,32 @@ fn b2_something_else_at_the_path_is_refused(#[case] path: &str) {
     );
 }
 
+/// A volume of the Pod takes the place of the set's of the same name.
+#[rstest]
+#[case::of_the_pods_account("default", isolate(), 1)]
+#[case::of_the_same_account("x", isolate(), 0)]
+#[case::the_pods_account_is_its_own("default", swap(), 0)]
+fn b2_an_isolated_sidecar_has_no_token_of_the_pod_besides(
+    #[case] account: &str,
+    #[case] decision: Decision,
+    #[case] refused: usize,
+) {
+    let mut before = pod();
+    before["spec"]["serviceAccountName"] = json!(account);
+    let data = json!({"name": "data", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}});
+    before["spec"]["volumes"][0] = data;
+    before["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "data", "mountPath": "/agent"}, automount()]);
+    let settled = settle(&before, &decision, &agent());
+    assert_eq!(settled.as_ref().err().map_or(0, Vec::len), refused, "{settled:?}");
+    if refused > 0 {
+        assert_eq!(
+            messages(settled),
+            ["spec.containers: sidecar \"agent\" mounts the volume \"data\", which holds a token of the Pod's own \
+                 ServiceAccount; rename the volume; the SidecarSet has one of this name"]
+        );
+    }
+}
+
 #[test]
 fn a1_j_the_automounted_token_is_removed_however_its_path_is_written() {
     let mut before = pod();
