@@ -46,6 +46,7 @@ fn container(name: &'static str, volumes: Vec<String>) -> impl Strategy<Value = 
         4 => Just("/elsewhere".to_owned()),
         1 => Just(TOKEN_PATH.to_owned()),
         1 => Just(format!("{TOKEN_PATH}/")),
+        1 => Just(TOKEN_PATH.replace("run/", "run/./")),
     ];
     let mounts = vec((select(volumes), path), 0..=2);
     let env = prop_oneof![
@@ -124,22 +125,26 @@ fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Se
         option::weighted(0.4, any::<bool>()),
         prop::bool::weighted(0.3),
         select(vec!["BeforeAppContainer", "AfterAppContainer"]),
+        prop_oneof![8 => Just("agent-data"), 1 => select(vec!["vault", "plain"])],
         option::weighted(0.15, token),
     );
     (prop::bool::weighted(0.9), identity, shape).prop_map(
-        move |(matches, (account, mode, on_conflict, by_annotation), (is_pair, init, shares, place, token))| Set {
-            name,
-            matches,
-            account,
-            mode,
-            on_conflict,
-            by_annotation,
-            is_pair,
-            init,
-            shares,
-            place,
-            // A set that names an account may not bring tokens (E4).
-            token: token.filter(|_| account.is_none()),
+        move |(matches, (account, mode, on_conflict, by_annotation), (is_pair, init, shares, place, volume, token))| {
+            Set {
+                name,
+                matches,
+                account,
+                mode,
+                on_conflict,
+                by_annotation,
+                is_pair,
+                init,
+                shares,
+                place,
+                volume,
+                // A set that names an account may not bring tokens (E4).
+                token: token.filter(|_| account.is_none()),
+            }
         },
     )
 }

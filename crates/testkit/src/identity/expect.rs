@@ -91,7 +91,11 @@ impl Expected {
         }
         identities.extend(isolated.iter().map(|set| (set.name, set.account.unwrap_or_default().to_owned())));
 
-        if is_reached_for(injected) || is_taken(scenario, seen, &identities, wanted.as_deref()) {
+        let is_doubled = identities.iter().any(|(name, account)| {
+            let set = asking.iter().find(|set| set.name == *name);
+            wanted.as_ref() != Some(account) && account != runs_as && set.is_some_and(|set| shadows(seen, set.volume))
+        });
+        if is_doubled || is_reached_for(injected) || is_taken(scenario, seen, &identities, wanted.as_deref()) {
             return FORBIDDEN;
         }
         wanted = wanted.filter(|name| name != runs_as);
@@ -167,6 +171,13 @@ fn is_taken(scenario: &Scenario, seen: &Value, identities: &BTreeMap<&str, Strin
         let is_given = is_isolated(set) || wanted != Some(runs_as) || is_for_all || !automounts;
         is_given && volumes.iter().any(|volume| json::text(volume, &["name"]) == names::token_volume(account))
     })
+}
+
+/// Whether a volume of the Pod takes the place of a SidecarSet's, and projects a token.
+fn shadows(pod: &Value, volume: &str) -> bool {
+    let called_so = |own: &&Value| json::text(own, &["name"]) == volume;
+    let Some(own) = json::items(pod, &["spec", "volumes"]).iter().find(called_so) else { return false };
+    json::items(own, &["projected", "sources"]).iter().any(|source| source.get("serviceAccountToken").is_some())
 }
 
 /// A1-k: whether the API server mounts a volume of the Pod in place of a token, which is called like its own.

@@ -18,7 +18,10 @@ pub use scenario::{Scenario, Set};
 /// Where ServiceAccounts are mounted.
 pub const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Whether a mount path is [`TOKEN_PATH`] for a container runtime.
-pub(crate) fn is_token_path(path: &str) -> bool {
-    path.trim_end_matches('/') == TOKEN_PATH
+/// Whether a mount path is [`TOKEN_PATH`] for a container runtime, however it is written.
+pub fn is_token_path(path: &str) -> bool {
+    let segments = |path: &str| -> Vec<String> {
+        path.split('/').filter(|segment| !matches!(*segment, "" | ".")).map(str::to_owned).collect()
+    };
+    segments(path) == segments(TOKEN_PATH)
 }

@@ -32,6 +32,8 @@ pub struct Set {
     pub shares: bool,
     /// Where its container goes.
     pub place: &'static str,
+    /// The name of its volume, which may be that of one of the Pod's: then that one takes its place.
+    pub volume: &'static str,
     /// A token that it brings itself, as the reference lets it: the audience, and where it is mounted.
     pub token: Option<(&'static str, &'static str)>,
 }
@@ -50,6 +52,7 @@ impl Set {
             init: None,
             shares: false,
             place: "AfterAppContainer",
+            volume: "agent-data",
             token: None,
         }
     }
@@ -71,7 +74,7 @@ impl Set {
     fn manifest(&self, shares: bool) -> Value {
         let mut main = json!({
             "name": format!("{}-main", self.name), "image": "agent:1", "podInjectPolicy": self.place,
-            "volumeMounts": [{"name": format!("{}-data", self.name), "mountPath": "/agent"}],
+            "volumeMounts": [{"name": self.volume, "mountPath": "/agent"}],
             "transferEnv": [{"sourceContainerName": "app", "envName": "SECRET"}],
         });
         if self.is_pair {
@@ -80,7 +83,7 @@ impl Set {
         if self.shares && shares {
             main["shareVolumePolicy"] = json!({"type": "enabled"});
         }
-        let mut volumes = vec![json!({"name": format!("{}-data", self.name), "emptyDir": {}})];
+        let mut volumes = vec![json!({"name": self.volume, "emptyDir": {}})];
         if let Some((audience, path)) = self.token {
             let name = format!("{}-token", self.name);
             volumes.push(token_volume(&name, audience));
