@@ -60,3 +60,6 @@ fn users(account: &str, namespace: &str, settings: &Settings, lookup: &dyn Looku
     }
     users.into_vec()
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,13 @@ fn is_automounted(volume: &Value) -> bool {
         && tokens_of(volume).all(|token| json::text(token, &["audience"]).is_empty())
 }
 
+/// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+pub fn is_misled(pod: &Value) -> bool {
+    let mut volumes = json::items(pod, &["spec", "volumes"]).iter();
+    let adopted = volumes.find(|volume| pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
+    adopted.is_some_and(|volume| !is_automounted(volume))
+}
+
 /// The tokens of the Pod's account that a volume projects.
 fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     let sources = json::items(volume, &["projected", "sources"]);
@@ -136,15 +143,21 @@ pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason
     reasons
 }
 
-/// B10: owners that lack the token which a decision gives them.
-pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+/// B10: owners that lack the token which a decision gives them: it is not mounted, or something else is mounted in its
+/// place, is in its volume, or is what the Pod runs under by now.
+pub fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    for (account, owners) in accounts.iter() {
-        let wanted = names::token_volume(account);
+    for (account, owners) in accounts(decision, owners).iter() {
+        let name = names::token_volume(account);
+        let token = token_of(decision, account);
+        let is_there = (token == Token::OfSecret || json::text(pod, &["spec", "serviceAccountName"]) == account)
+            && volume(pod, &name).is_some_and(|volume| *volume == token_volume(&name, account, token));
         for container in containers(pod).filter(|container| owners.contains(pod::name(container))) {
-            let has = mounts(container)
+            let mut at_path = mounts(container)
                 .iter()
-                .any(|mount| pod::name(mount) == wanted && names::is_mount_path(json::text(mount, &["mountPath"])));
+                .filter(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
+                .peekable();
+            let has = is_there && at_path.peek().is_some() && at_path.all(|mount| pod::name(mount) == name);
             if !has {
                 reasons.push(Reason {
                     sidecar_set: None,
@@ -157,6 +170,11 @@ pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> 
         }
     }
     reasons
+}
+
+/// Where the token of an account comes from, for those who are granted it.
+fn token_of(decision: &Decision, account: &str) -> Token {
+    decision.grants.iter().find(|grant| grant.account == account).map_or(Token::OfPod, |grant| grant.token)
 }
 
 /// E11: containers that hold a token of the Pod's account although it was swapped so that only the sidecars have it.
@@ -231,8 +249,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Se
             hide(spec, before, &accounts, owners, &mut warnings);
         }
         for (account, containers) in accounts.iter() {
-            let token = decision.grants.iter().find(|grant| grant.account == *account).map(|grant| grant.token);
-            give(spec, before, account, token.unwrap_or(Token::OfPod), containers, &mut reasons);
+            give(spec, before, account, token_of(decision, account), containers, &mut reasons);
         }
         if let Some(account) = &decision.account {
             // The alias follows only where it is the one that is set (A1-3).
@@ -331,6 +348,19 @@ fn give(
             let container_name = pod::name(container).to_owned();
             let Some(object) = container.as_object_mut().filter(|_| owners.contains(&container_name)) else { continue };
             let Some(mounts) = json::list_mut(object, "volumeMounts") else { continue };
+            if let Some(mount) =
+                mounts.iter().find(|mount| token == Token::OfSecret && is_of_another(before, mount, account))
+            {
+                let problem = format!(
+                    "sidecar \"{container_name}\" mounts the volume \"{}\", which holds a token of the Pod's own ServiceAccount",
+                    pod::name(mount)
+                );
+                reasons.push(refuse(
+                    format!("spec.{list}"),
+                    problem,
+                    "rename the volume; the SidecarSet has one of this name",
+                ));
+            }
             let mount = object_of([
                 ("name", name.as_str().into()),
                 ("readOnly", Value::Bool(true)),
@@ -352,6 +382,14 @@ fn give(
             }
         }
     }
+}
+
+/// Whether a mount gives an isolated owner of `account` a token of the Pod's own besides: a volume of the Pod takes the
+/// place of one of the SidecarSet that is called like it. What is mounted where the token belongs is judged there.
+fn is_of_another(pod: &Value, mount: &Value, account: &str) -> bool {
+    json::text(pod, &["spec", "serviceAccountName"]) != account
+        && !names::is_mount_path(json::text(mount, &["mountPath"]))
+        && volume(pod, pod::name(mount)).is_some_and(projects_token)
 }
 
 /// The volume through which owners get the token, the CA certificate and the namespace, as they would automounted.
