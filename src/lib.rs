@@ -6,9 +6,10 @@
 mod host;
 mod payload;
 mod response;
+mod runtime;
 pub mod wapc;
 
-use std::time::{Instant, SystemTime};
+use std::time::Duration;
 
 use pillion_core::admission::{self, World};
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
@@ -36,8 +37,9 @@ fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
         return Ok(Verdict::Unchanged.into());
     }
     let settings = payload::settings(settings)?;
-    let started = Instant::now();
-    let elapsed = || started.elapsed();
+    let started = runtime::monotonic();
+    // Without a clock nobody can say that there is time left.
+    let elapsed = || runtime::monotonic().zip(started).map_or(Duration::MAX, |(now, then)| now.saturating_sub(then));
     let world = World { lookup: &host::Host, authorizer: &host::Host, now: now(), elapsed: &elapsed };
     Ok(admission::admit(request, &settings, world))
 }
@@ -46,8 +48,7 @@ fn validate_settings(payload: &[u8]) -> Vec<u8> {
     response::settings(&payload::settings_errors(payload))
 }
 
-/// The host's clock. A clock before 1970 counts as 1970: it only ever becomes the text of an annotation.
+/// The host's clock.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    Timestamp(i64::try_from(runtime::seconds()).unwrap_or(i64::MAX))
 }

@@ -26,7 +26,9 @@ fn main() -> io::Result<()> {
 /// Builds the root package. Its own target folder, since cargo holds the lock of the other one while this runs.
 fn build() -> io::Result<PathBuf> {
     let root = directory("CARGO_MANIFEST_DIR")?.join("../..");
-    for watched in ["Cargo.toml", "Cargo.lock", "src", "build.rs", "crates/core/Cargo.toml", "crates/core/src"] {
+    for watched in
+        ["Cargo.toml", "Cargo.lock", "src", "build.rs", "crates/core/Cargo.toml", "crates/core/src", "crates/std"]
+    {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     let target = directory("OUT_DIR")?.join("module");
@@ -43,7 +45,9 @@ fn build() -> io::Result<PathBuf> {
 fn cargo(root: &Path, target: &Path) -> io::Result<Command> {
     let mut command = Command::new(env::var_os("CARGO").ok_or_else(|| io::Error::other("CARGO is not set"))?);
     command
-        .args(["build", "--package", "pillion-policy", "--release", "--locked", "--target", TARGET, "--target-dir"])
+        // As `make policy.wasm` does it: with link-time optimisation, which cargo leaves out beside an rlib.
+        .args(["rustc", "--package", "pillion-policy", "--lib", "--crate-type", "cdylib"])
+        .args(["--release", "--locked", "--target", TARGET, "--target-dir"])
         .arg(target)
         .current_dir(root);
     for name in ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"] {

@@ -42,6 +42,18 @@ fn is_name_part(text: &str) -> bool {
         && has_name_characters(text)
 }
 
+/// The texts with `separator` between them.
+pub fn joined(texts: &[&str], separator: &str) -> String {
+    let mut joined = String::new();
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 {
+            joined.push_str(separator);
+        }
+        joined.push_str(text);
+    }
+    joined
+}
+
 /// An RFC 1123 label, at most 63 bytes.
 pub fn dns_label(text: &str) -> Option<&'static str> {
     if text.len() > DNS_LABEL_MAX {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, Place, Report};
+use crate::format;
 use crate::json;
 
 static NULL: Value = Value::Null;
@@ -170,7 +171,7 @@ impl<'v> Node<'v, '_> {
     #[inline(never)]
     pub(crate) fn one_of_at(&self, key: &str, place: &Place<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
         match self.text(key) {
-            "" => errors.required(place, &[key, " must be one of: ", &known.join(", ")].concat()),
+            "" => errors.required(place, &[key, " must be one of: ", &format::joined(known, ", ")].concat()),
             _ if self.is_one_of(key, known) => {}
             value => errors.not_supported(place, value, known),
         }

@@ -1,6 +1,7 @@
 //! Admission of what is not injected, but could undo or steal an identity (`serviceaccounts.md` C4, E, G8).
 
 use crate::lookup::{Lookup, Memo};
+use crate::ordered::Set;
 use crate::outcome::{Outcome, Refusal, Verdict};
 use crate::request::{Request, Target};
 use crate::select::{self, compiled::CompiledSet};
@@ -47,16 +48,15 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dy
 /// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the
 /// Namespace cannot be read, it might match.
 fn users(account: &str, namespace: &str, settings: &Settings, lookup: &dyn Lookup) -> Vec<String> {
-    let mut users = Vec::new();
+    let mut users = Set::new();
     if !settings.gates.service_account_injection {
-        return users;
+        return Vec::new();
     }
     for set in &settings.sidecar_sets {
         let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
         if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
-            users.push(set.name().to_owned());
+            users.insert(set.name().to_owned());
         }
     }
-    users.sort_unstable();
-    users
+    users.into_vec()
 }

@@ -33,6 +33,13 @@ pub(super) fn to_i64(value: f64) -> Option<i64> {
     (-I64_END..I64_END).contains(&value).then_some(value as i64)
 }
 
+/// The least whole number that is not below `value`, where it fits.
+pub(super) fn to_i64_ceil(value: f64) -> Option<i64> {
+    let cut = to_i64(value)?;
+    // A float with a fraction is far from the end of `i64`.
+    Some(if to_f64(cut) < value { cut + 1 } else { cut })
+}
+
 #[expect(clippy::cast_precision_loss, reason = "the reference computes with the nearest float")]
 fn to_f64(value: i64) -> f64 {
     value as f64

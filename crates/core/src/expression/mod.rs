@@ -160,7 +160,7 @@ fn finish(slot: Slot, result: Operand) -> Result<Quantity, ExpressionError> {
         }
         (Slot::Cpu, Operand::Number(number)) => arithmetic::number_to_quantity(number).ok_or(overflow),
         (Slot::Memory, Operand::Number(number)) => {
-            let bytes = arithmetic::to_i64(number.ceil()).ok_or(overflow)?;
+            let bytes = arithmetic::to_i64_ceil(number).ok_or(overflow)?;
             Ok(Quantity::from_units(bytes, Format::DecimalSi))
         }
         (Slot::Cpu, Operand::Quantity(quantity)) => Ok(quantity),

@@ -61,6 +61,15 @@ pub fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// The texts in the list at `path`.
+pub fn texts<'a>(value: &'a Value, path: &[&str]) -> Vec<&'a str> {
+    let mut texts = Vec::new();
+    for item in items(value, path) {
+        texts.extend(item.as_str());
+    }
+    texts
+}
+
 /// The object at `path`.
 pub fn object<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Object> {
     at(value, path).and_then(Value::as_object)

@@ -21,7 +21,7 @@ use crate::sidecar_set::SidecarSet;
 /// More questions than this are not asked in one request (P3).
 const QUESTIONS_MAX: usize = 256;
 /// Rules that stand for more combinations than this are not even taken apart.
-const COMBINATIONS_MAX: usize = 16 * 1024;
+const COMBINATIONS_MAX: usize = 4 * 1024;
 /// When to stop asking (P3).
 const BUDGET: Duration = Duration::from_millis(600);
 /// Existence and E5 are asked for at most this many namespaces (A5-1).
@@ -60,11 +60,11 @@ pub struct Author {
 impl Author {
     /// The author, from the `userInfo` of an AdmissionRequest.
     pub fn of(user_info: &Value) -> Self {
-        let groups = json::items(user_info, &["groups"]);
-        Self {
-            user: json::text(user_info, &["username"]).to_owned(),
-            groups: groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        let mut groups = Vec::new();
+        for group in json::texts(user_info, &["groups"]) {
+            groups.push(group.to_owned());
         }
+        Self { user: json::text(user_info, &["username"]).to_owned(), groups }
     }
 
     /// The author that a Pod of this ServiceAccount is.
@@ -133,15 +133,14 @@ pub fn concerns(new: &SidecarSet, old: &SidecarSet) -> bool {
     let spec = |set: &SidecarSet| {
         let mut spec = set.spec(&[]).cloned().unwrap_or_default();
         if let Some(spec) = spec.as_object_mut() {
-            spec.remove("updateStrategy");
-            spec.remove("revisionHistoryLimit");
+            json::retain(spec, &|key, _| key != "updateStrategy" && key != "revisionHistoryLimit");
         }
         spec
     };
     let annotations = |set: &SidecarSet| {
-        let all = json::object(set.as_value(), &["metadata", "annotations"]).cloned().unwrap_or_default();
-        let ours = |key: &str| key.starts_with("pillion.dev/") || OWN_ANNOTATIONS.contains(&key);
-        all.into_iter().filter(|(key, _)| ours(key)).collect::<Vec<_>>()
+        let mut all = json::object(set.as_value(), &["metadata", "annotations"]).cloned().unwrap_or_default();
+        json::retain(&mut all, &|key, _| key.starts_with("pillion.dev/") || OWN_ANNOTATIONS.contains(&key));
+        all
     };
     spec(new) != spec(old) || annotations(new) != annotations(old)
 }
@@ -290,7 +289,7 @@ fn path() -> FieldPath {
 }
 
 fn atom(group: &str, resource: &str, verb: &str) -> Atom {
-    Atom { group: group.to_owned(), resource: resource.to_owned(), name: None, verb: verb.to_owned() }
+    Atom::new(group, resource, None, verb)
 }
 
 fn place(namespace: &str) -> String {

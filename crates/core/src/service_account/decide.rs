@@ -7,6 +7,7 @@ use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use crate::field::FieldPath;
 use crate::lookup::Lookup;
+use crate::ordered::Set;
 use crate::outcome::{Code, Reason};
 
 /// A SidecarSet that is injected into the Pod and names an account.
@@ -281,12 +282,17 @@ fn own_account(app: App<'_>) -> Option<String> {
 
 /// M4: everybody who takes part, with account and behaviour.
 fn conflict(shared: &[&Asking]) -> String {
-    let mut parts: Vec<String> = shared
-        .iter()
-        .map(|set| format!("\"{}\" wants \"{}\" ({:?})", set.sidecar_set, set.account, set.declared.on_conflict))
-        .collect();
-    parts.sort_unstable();
-    format!("SidecarSets want different ServiceAccounts for one Pod: {}", parts.join(", "))
+    let mut parts = Set::new();
+    for set in shared {
+        let behaviour = if set.declared.on_conflict == OnConflict::Merge { "Merge" } else { "Refuse" };
+        parts.insert(format!("\"{}\" wants \"{}\" ({behaviour})", set.sidecar_set, set.account));
+    }
+    let mut text = String::from("SidecarSets want different ServiceAccounts for one Pod");
+    for (index, part) in parts.iter().enumerate() {
+        text.push_str(if index == 0 { ": " } else { ", " });
+        text.push_str(part);
+    }
+    text
 }
 
 fn skip(shared: &mut Vec<&Asking>, without: &mut Vec<(String, String)>, why: &str) {

@@ -1,6 +1,8 @@
 //! Names of objects and volumes that the policy expects and the controller makes (`serviceaccounts.md` G, Names).
 
+use crate::format;
 use crate::hash;
+use crate::ordered::Set;
 
 /// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
 pub const MERGED_PREFIX: &str = "sidecarset-merged-";
@@ -47,10 +49,9 @@ pub fn is_merged(name: &str) -> bool {
 }
 
 fn joined(names: &[&str], separator: &str) -> String {
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    names.dedup();
-    names.join(separator)
+    let mut set = Set::new();
+    set.extend(names.iter().copied());
+    format::joined(&set.into_vec(), separator)
 }
 
 /// The Secret that holds the token of an isolated sidecar's ServiceAccount, in the namespace of the Pod (B1).
@@ -79,9 +80,25 @@ pub fn finalizer(sidecar_set: &str) -> String {
 /// The API server looks for the path as it stands and adds a second mount to a container that has it with a slash at
 /// the end (A1-j); the container runtime sees one place.
 pub fn is_mount_path(path: &str) -> bool {
-    let mut segments = path.split('/').filter(|segment| !segment.is_empty() && *segment != ".");
-    let mut wanted = MOUNT_PATH.split('/').filter(|segment| !segment.is_empty());
-    path.starts_with('/') && segments.by_ref().eq(wanted.by_ref())
+    let (mut left, mut clean) = (path.strip_prefix('/'), String::new());
+    while let Some(rest) = left {
+        let segment = if let Some((segment, rest)) = format::cut(rest, "/") {
+            left = Some(rest);
+            segment
+        } else {
+            left = None;
+            rest
+        };
+        match segment {
+            "" | "." => {}
+            ".." => clean.truncate(clean.bytes().rposition(|byte| byte == b'/').unwrap_or_default()),
+            _ => {
+                clean.push('/');
+                clean.push_str(segment);
+            }
+        }
+    }
+    clean == MOUNT_PATH
 }
 
 #[cfg(test)]
@@ -116,6 +133,9 @@ mod tests {
     #[case::slash("/var/run/secrets/kubernetes.io/serviceaccount/", true)]
     #[case::slashes("//var/run//secrets/kubernetes.io/serviceaccount//", true)]
     #[case::dot("/var/run/./secrets/kubernetes.io/serviceaccount/.", true)]
+    #[case::up("/var/run/../../var/run/secrets/kubernetes.io/x/../serviceaccount", true)]
+    #[case::above_the_root("/../var/run/secrets/kubernetes.io/serviceaccount", true)]
+    #[case::out("/var/run/secrets/kubernetes.io/serviceaccount/..", false)]
     #[case::below("/var/run/secrets/kubernetes.io/serviceaccount/token", false)]
     #[case::above("/var/run/secrets/kubernetes.io", false)]
     #[case::relative("var/run/secrets/kubernetes.io/serviceaccount", false)]

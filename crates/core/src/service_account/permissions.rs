@@ -5,7 +5,9 @@
 
 use serde_json::Value;
 
+use crate::format;
 use crate::json;
+use crate::ordered::{Set, sort_by};
 
 /// One combination: a verb on a resource, of one name where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +23,16 @@ pub struct Atom {
 }
 
 impl Atom {
+    /// This verb on this resource, of one name or of all.
+    pub fn new(group: &str, resource: &str, name: Option<&str>, verb: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            name: name.map(str::to_owned),
+            verb: verb.to_owned(),
+        }
+    }
+
     /// Whether whoever holds this holds `other` too, as the RBAC authorizer decides it.
     pub fn covers(&self, other: &Self) -> bool {
         wider(&self.group, &other.group)
@@ -39,7 +51,7 @@ impl Atom {
 
     /// Resource and subresource, which a SubjectAccessReview asks for apart (P1).
     pub fn resource_and_subresource(&self) -> (&str, &str) {
-        self.resource.split_once('/').unwrap_or((&self.resource, ""))
+        format::cut(&self.resource, "/").unwrap_or((&self.resource, ""))
     }
 }
 
@@ -51,7 +63,7 @@ fn wider(one: &str, other: &str) -> bool {
 fn wider_resource(one: &str, other: &str) -> bool {
     let same_subresource = || {
         let subresource = one.strip_prefix("*/");
-        subresource.is_some() && subresource == other.split_once('/').map(|(_, subresource)| subresource)
+        subresource.is_some() && subresource == format::cut(other, "/").map(|(_, subresource)| subresource)
     };
     wider(one, other) || same_subresource()
 }
@@ -59,56 +71,53 @@ fn wider_resource(one: &str, other: &str) -> bool {
 /// Every combination of some PolicyRules, ascending, each once. Rules without verbs, groups or resources stand for
 /// nothing; `nonResourceURLs` are not looked at (V6 refuses them).
 pub fn atoms(rules: &[Value]) -> Vec<Atom> {
-    let mut atoms = Vec::new();
+    let mut atoms = Set::new();
     for rule in rules {
-        let names = texts(rule, "resourceNames");
+        let mut names = vec![None];
+        for name in texts(rule, "resourceNames") {
+            names.push(Some(name));
+        }
+        // Without names it is every object.
+        let names = if names.len() > 1 { names.get(1..) } else { names.get(..) }.unwrap_or_default();
         for group in texts(rule, "apiGroups") {
             for resource in texts(rule, "resources") {
                 for verb in texts(rule, "verbs") {
-                    let mut add = |name: Option<&str>| {
-                        atoms.push(Atom {
-                            group: group.to_owned(),
-                            resource: resource.to_owned(),
-                            name: name.map(str::to_owned),
-                            verb: verb.to_owned(),
-                        });
-                    };
-                    if names.is_empty() {
-                        add(None);
-                    }
-                    for name in &names {
-                        add(Some(name));
+                    for name in names {
+                        atoms.insert(Atom::new(group, resource, *name, verb));
                     }
                 }
             }
         }
     }
-    atoms.sort_unstable();
-    atoms.dedup();
-    atoms
+    atoms.into_vec()
 }
 
 /// How many combinations some PolicyRules stand for, repetitions counted, without making them (P3).
 pub fn count(rules: &[Value]) -> usize {
-    rules.iter().fold(0_usize, |sum, rule| {
-        let length = |field| texts(rule, field).len();
-        let product = [length("apiGroups"), length("resources"), length("verbs"), length("resourceNames").max(1)]
-            .into_iter()
-            .fold(1_usize, usize::saturating_mul);
-        sum.saturating_add(product)
-    })
+    let mut sum = 0_usize;
+    for rule in rules {
+        let mut product = 1_usize;
+        for field in ["apiGroups", "resources", "verbs", "resourceNames"] {
+            let length = texts(rule, field).len();
+            product = product.saturating_mul(if field == "resourceNames" { length.max(1) } else { length });
+        }
+        sum = sum.saturating_add(product);
+    }
+    sum
 }
 
 fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
-    json::items(rule, &[field]).iter().filter_map(Value::as_str).collect()
+    json::texts(rule, &[field])
 }
 
-/// The same permissions without those that others cover.
+/// The same permissions without those that others cover, in the same order.
 pub fn reduced(atoms: &[Atom]) -> Vec<Atom> {
-    let covered = |atom: &Atom| atoms.iter().any(|other| other != atom && other.covers(atom));
-    let mut kept: Vec<Atom> = atoms.iter().filter(|atom| !covered(atom)).cloned().collect();
-    kept.sort_unstable();
-    kept.dedup();
+    let mut kept = Vec::new();
+    for atom in atoms {
+        if !atoms.iter().any(|other| other != atom && other.covers(atom)) {
+            kept.push(atom.clone());
+        }
+    }
     kept
 }
 
@@ -129,7 +138,7 @@ pub fn normalised(rules: &[Value]) -> Vec<Value> {
     // Verbs are complete now: first names of one resource, then resources of one group.
     join(&mut grants, |one, other| one.resources == other.resources, |grant| &mut grant.names);
     join(&mut grants, |one, other| one.names == other.names, |grant| &mut grant.resources);
-    grants.sort_unstable();
+    sort_by(&mut grants, Grant::cmp);
     grants.into_iter().map(Grant::into_rule).collect()
 }
 
@@ -173,10 +182,8 @@ fn join(grants: &mut Vec<Grant>, alike: fn(&Grant, &Grant) -> bool, part: fn(&mu
         });
         match same {
             Some(other) => {
-                let parts = part(other);
-                parts.append(part(&mut grant));
-                parts.sort_unstable();
-                parts.dedup();
+                // Grants come in ascending order, and so do their parts; none is there twice.
+                part(other).append(part(&mut grant));
             }
             None => joined.push(grant),
         }
@@ -186,27 +193,30 @@ fn join(grants: &mut Vec<Grant>, alike: fn(&Grant, &Grant) -> bool, part: fn(&mu
 
 /// What no SidecarSet may grant, whoever asks, unless `denyPermissions` says otherwise (P4), as PolicyRules.
 ///
-/// `(groups, resources, verbs)`, each separated by spaces; `-` is the core group.
-const DENIED: [(&str, &str, &str); 4] = [
-    ("*", "*", "escalate bind impersonate"),
-    ("rbac.authorization.k8s.io admissionregistration.k8s.io", "*", "create update patch delete deletecollection"),
-    ("-", "secrets serviceaccounts/token", "*"),
-    ("-", "pods/exec pods/attach pods/ephemeralcontainers nodes/proxy", "*"),
+/// Groups, resources and verbs; `""` is the core group.
+const DENIED: [(Texts, Texts, Texts); 3] = [
+    (&["*"], &["*"], &["escalate", "bind", "impersonate"]),
+    (
+        &["rbac.authorization.k8s.io", "admissionregistration.k8s.io"],
+        &["*"],
+        &["create", "update", "patch", "delete", "deletecollection"],
+    ),
+    (
+        &[""],
+        &["secrets", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/ephemeralcontainers", "nodes/proxy"],
+        &["*"],
+    ),
 ];
+type Texts = &'static [&'static str];
 
 /// P4's list.
 pub fn denied_by_default() -> Vec<Atom> {
     let mut atoms = Vec::new();
     for (groups, resources, verbs) in DENIED {
-        for group in groups.split(' ') {
-            for resource in resources.split(' ') {
-                for verb in verbs.split(' ') {
-                    atoms.push(Atom {
-                        group: if group == "-" { String::new() } else { group.to_owned() },
-                        resource: resource.to_owned(),
-                        name: None,
-                        verb: verb.to_owned(),
-                    });
+        for group in groups {
+            for resource in resources {
+                for verb in verbs {
+                    atoms.push(Atom::new(group, resource, None, verb));
                 }
             }
         }

@@ -274,7 +274,7 @@ fn hide(
                 left.insert(pod::name(mount).to_owned());
             }
             if mounts.is_empty() && lost {
-                object.remove("volumeMounts");
+                json::take(object, "volumeMounts");
             }
             let owns = accounts.values().any(|owners| owners.contains(&name));
             let set = owners.iter().find(|(_, names)| names.contains(&name));

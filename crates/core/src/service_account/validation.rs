@@ -8,6 +8,7 @@ use super::names;
 use super::rules::Rules;
 use super::tokens;
 use crate::field::{FieldError, FieldPath};
+use crate::format;
 use crate::json;
 use crate::names::NAMESPACE_NAME_LABEL;
 use crate::outcome::{Code, Reason};
@@ -104,7 +105,7 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
         if !may_match.is_empty() {
             findings.warnings.push(format!(
                 "Pods in the protected namespaces {} are refused where this SidecarSet matches them; exclude them in {selector}",
-                may_match.join(", ")
+                format::joined(&may_match, ", ")
             ));
         }
         if !rules.allows_anywhere(account) {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::read::wrong_type;
 use crate::field::{Cause, FieldError, Report};
+use crate::format;
 use crate::node::Node;
 use crate::pattern::Pattern;
 use crate::selector;
@@ -56,7 +57,12 @@ fn check_keys(node: &Node<'_, '_>, known: &[&str], errors: &mut Vec<FieldError>)
     };
     for key in object.keys() {
         if !known.contains(&key.as_str()) {
-            errors.report(Cause::Unknown, &node.at(key), None, &["known here: ", &known.join(", ")].concat());
+            errors.report(
+                Cause::Unknown,
+                &node.at(key),
+                None,
+                &["known here: ", &format::joined(known, ", ")].concat(),
+            );
         }
     }
 }

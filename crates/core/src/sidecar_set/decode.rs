@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{SidecarSet, convert};
 use crate::field::{FieldError, FieldPath};
+use crate::format;
 use crate::json;
 use crate::schema::{self, REVISION_SPEC, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 
@@ -120,7 +121,7 @@ pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors:
     let path = FieldPath::new(key);
     match json::at(object, &[key]) {
         None | Some(Value::Null) => {
-            errors.push(FieldError::required(&path, format!("must be {}", supported.join(" or "))));
+            errors.push(FieldError::required(&path, format!("must be {}", format::joined(supported, " or "))));
         }
         Some(Value::String(text)) if supported.contains(&text.as_str()) => {}
         Some(Value::String(text)) => errors.push(FieldError::not_supported(&path, text, supported)),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Findings, forbidden, is_exempt, is_terminating, name, unreadable};
+use crate::format;
 use crate::json;
 use crate::lookup::Lookup;
 use crate::request::Operation;
@@ -80,7 +81,12 @@ fn deletion(
     if users.is_empty() {
         return None;
     }
-    let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets \"{}\"", users.join("\", \""));
+    let mut names = Vec::new();
+    for user in &users {
+        names.push(user.as_str());
+    }
+    let names = format::joined(&names, "\", \"");
+    let problem = format!("ServiceAccount \"{name}\" is in use by the SidecarSets \"{names}\"");
     Some((problem, "name another account there first".to_owned()))
 }
 

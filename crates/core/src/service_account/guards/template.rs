@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Findings, forbidden};
+use crate::format;
 use crate::json;
 use crate::service_account::names;
 
@@ -23,7 +24,7 @@ pub fn judge(object: &Value, old_object: &Value) -> Findings {
             let before = old.map_or("", |old| json::text(old, &[field]));
             if names::is_merged(account) && account != before {
                 findings.reasons.push(forbidden(
-                    &format!("{}.{field}", template.join(".")),
+                    &format!("{}.{field}", format::joined(template, ".")),
                     format!("\"{account}\" is a merged ServiceAccount"),
                     "name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them",
                 ));

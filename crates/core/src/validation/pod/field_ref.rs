@@ -59,7 +59,7 @@ pub(super) fn check_resource(reference: &Node<'_, '_>, in_volume: bool, errors: 
     let Some(divisor) = reference.raw("divisor") else { return };
     let wrong = match Quantity::from_json(divisor) {
         Ok(divisor) if divisor.is_zero() || divisors.contains(&divisor.to_string().as_str()) => return,
-        Ok(_) => ["must be one of: ", &divisors.join(", ")].concat(),
+        Ok(_) => ["must be one of: ", &format::joined(divisors, ", ")].concat(),
         Err(error) => error.to_string(),
     };
     errors.invalid(&reference.at("divisor"), &shown(divisor), &wrong);

@@ -2,6 +2,7 @@
 
 use super::ports;
 use crate::field::{FieldError, Report};
+use crate::format;
 use crate::node::Node;
 
 /// The grace period of the synthetic Pod, in seconds.
@@ -59,7 +60,7 @@ fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<Field
         }
     }
     if !given {
-        errors.required(&handler.place, &["must specify one of: ", &actions.join(", ")].concat());
+        errors.required(&handler.place, &["must specify one of: ", &format::joined(actions, ", ")].concat());
     }
 }
 
