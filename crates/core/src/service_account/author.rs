@@ -22,6 +22,8 @@ use crate::sidecar_set::SidecarSet;
 const QUESTIONS_MAX: usize = 256;
 /// Rules that stand for more combinations than this are not even taken apart.
 const COMBINATIONS_MAX: usize = 4 * 1024;
+/// Of more permissions than this it is not asked which cover which: each would be compared with each.
+const COMPARED_MAX: usize = 1024;
 /// When to stop asking (P3).
 const BUDGET: Duration = Duration::from_millis(600);
 /// Existence and E5 are asked for at most this many namespaces (A5-1).
@@ -151,6 +153,13 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     for (index, rule) in declared.permissions.iter().enumerate() {
         let one = std::slice::from_ref(rule);
         if permissions::count(one) > COMBINATIONS_MAX {
+            reasons.push(Reason {
+                sidecar_set: Some(set.to_owned()),
+                field: path().index(index),
+                problem: format!("stands for more than {COMBINATIONS_MAX} permissions"),
+                remedy: "name fewer groups, resources, verbs or objects".to_owned(),
+                code: Code::Forbidden,
+            });
             continue;
         }
         let atoms = permissions::atoms(one);
@@ -199,7 +208,11 @@ pub fn check(
     if permissions::count(&declared.permissions) > COMBINATIONS_MAX {
         return too_many();
     }
-    let atoms = permissions::reduced(&permissions::atoms(&declared.permissions));
+    let atoms = permissions::atoms(&declared.permissions);
+    if atoms.len() > COMPARED_MAX {
+        return too_many();
+    }
+    let atoms = permissions::reduced(&atoms);
     if atoms.len().saturating_mul(namespaces.iter().count()) > QUESTIONS_MAX {
         return too_many();
     }
