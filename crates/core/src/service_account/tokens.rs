@@ -161,12 +161,13 @@ pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> 
 
 /// E11: containers that hold a token of the Pod's account although it was swapped so that only the sidecars have it.
 ///
-/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly.
+/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly. A merged
+/// account is never a Pod's own, whatever it says.
 pub fn regained(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
     let account = json::text(pod, &["spec", "serviceAccountName"]);
     let record = json::parse(json::text(pod, &["metadata", "annotations", INJECTED]).as_bytes()).unwrap_or_default();
     let mut reasons = Vec::new();
-    if json::text(&record, &["injected"]) != account {
+    if json::text(&record, &["injected"]) != account && !names::is_merged(account) {
         return reasons;
     }
     let owners = accounts.get(account);
