@@ -109,9 +109,23 @@ fn reaches(pod: &Value, container: &Value, owns: &dyn Fn(&str) -> bool) -> Vec<S
     found
 }
 
-/// The tokens of sidecars that a container reaches for, as what it does (E7).
+/// The tokens of sidecars that a container which is added to a running Pod reaches for, as what it does (E7).
+///
+/// Where a volume of ours projects a token of the Pod's account, that account was given for the sidecars: then every
+/// volume that projects one gives it away, above all one that no container mounted when the Pod was admitted (B0).
+/// Annotations do not count, for those can be edited.
 pub fn reached_for(pod: &Value, container: &Value) -> Vec<String> {
-    reaches(pod, container, &|_| false)
+    let mut found = reaches(pod, container, &|_| false);
+    let is_ours = |volume: &Value| pod::name(volume).starts_with(names::TOKEN_VOLUME_PREFIX);
+    if json::items(pod, &["spec", "volumes"]).iter().any(|volume| is_ours(volume) && projects_token(volume)) {
+        for mount in mounts(container) {
+            let mounted = volume(pod, pod::name(mount)).filter(|volume| !is_ours(volume) && projects_token(volume));
+            if let Some(volume) = mounted {
+                found.push(format!("mounts the volume \"{}\"", pod::name(volume)));
+            }
+        }
+    }
+    found
 }
 
 /// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
