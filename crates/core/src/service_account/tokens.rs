@@ -346,19 +346,31 @@ fn give(
                 ("readOnly", Value::Bool(true)),
                 ("mountPath", names::MOUNT_PATH.into()),
             ]);
-            let Some(there) = mounts.iter_mut().find(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
-            else {
+            // Paths that are written differently may be one place: a second mount there would hide the token (A1-j).
+            let (mut is_there, mut foreign) = (false, None);
+            mounts.retain_mut(|there| {
+                if !names::is_mount_path(json::text(there, &["mountPath"])) {
+                    return true;
+                }
+                let mounted = pod::name(there);
+                if mounted != name && !volume(before, mounted).is_some_and(is_automounted) {
+                    foreign = Some(mounted.to_owned());
+                } else if is_there {
+                    return false;
+                } else if mounted != name || !json::flag(there, &["readOnly"]) {
+                    *there = mount.clone();
+                }
+                is_there = true;
+                true
+            });
+            if !is_there {
                 mounts.push(mount);
-                continue;
-            };
-            let mounted = pod::name(there);
-            if mounted != name && !volume(before, mounted).is_some_and(is_automounted) {
+            }
+            if let Some(mounted) = foreign {
                 let problem =
                     format!("sidecar \"{container_name}\" has the volume \"{mounted}\" where its token belongs");
-                let remedy = "remove the mount from the SidecarSet";
+                let remedy = "remove that mount, from the SidecarSet or from the Pod that was injected before";
                 reasons.push(refuse(format!("spec.{list}"), problem, remedy));
-            } else if mounted != name || !json::flag(there, &["readOnly"]) {
-                *there = mount;
             }
         }
     }
