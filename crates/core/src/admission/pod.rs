@@ -36,6 +36,11 @@ impl<'a> PodRequest<'a> {
         let namespace = [pod.namespace(), self.namespace].into_iter().find(|namespace| !namespace.is_empty());
         namespace.unwrap_or("default")
     }
+
+    /// The namespace whose ServiceAccounts the Pod gets: that of the request, always (A1-6).
+    fn namespace_of_accounts(&self, pod: Pod<'a>) -> &'a str {
+        if self.namespace.is_empty() { self.namespace_of(pod) } else { self.namespace }
+    }
 }
 
 /// What admission depends on besides the request.
@@ -93,6 +98,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
+    let accounts_in = request.namespace_of_accounts(pod);
     let mut compiled = Vec::new();
     for set in context.sidecar_sets {
         compiled.push(CompiledSet::of_manifest(set));
@@ -106,7 +112,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     });
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
-            reasons = identity::assert(&identities, &sets, request.object, query.namespace, context.rules, &lookup);
+            reasons = identity::assert(&identities, &sets, request.object, accounts_in, context.rules, &lookup);
         }
         return unless(reasons, Verdict::Unchanged.into());
     }
@@ -128,7 +134,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     if identities.asking.is_empty() {
         reasons.extend(identity::without(&injected.pod, gate));
     } else {
-        match identities.settle(&injected.pod, &injected.sidecars, query.namespace, context.rules, &lookup) {
+        match identities.settle(&injected.pod, &injected.sidecars, accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);
