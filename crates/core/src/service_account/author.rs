@@ -30,7 +30,7 @@ const BUDGET: Duration = Duration::from_millis(600);
 pub const NAMESPACES_MAX: usize = 8;
 /// What is asked for where an entry of P4 says every verb: a SubjectAccessReview for `*` is answered with yes only where
 /// `*` was granted, and an account that reads Secrets or opens shells needs no more than one of these.
-const VERBS: [&str; 3] = ["get", "list", "create"];
+const VERBS: [&str; 2] = ["get", "create"];
 /// The annotations whose change is a change of what a SidecarSet does (P1).
 const OWN_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
 
