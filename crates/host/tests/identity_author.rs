@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pillion_host::{ClusterError, ValidationResponse};
+use pillion_testkit::module;
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::identity::{Court, ask, edited, gated, rule, verdict};
@@ -277,14 +278,22 @@ fn p3_more_questions_than_can_be_asked() {
     assert_eq!(tell(&twice).0, "accepted");
 }
 
-/// Rules that stand for as many combinations as are taken apart at all: each of them is compared with each.
+/// Permissions would be compared with each other, which takes longer than a policy server waits.
 #[test]
-fn p3_counting_takes_no_time() {
+fn p3_rules_with_thousands_of_permissions_are_refused_at_once() {
     let texts = |count: usize, prefix: &str| (0..count).map(|index| format!("{prefix}{index}")).collect::<Vec<_>>();
-    let huge = with_rules(json!([{"apiGroups": texts(25, "g"), "resources": texts(25, "r"), "verbs": texts(26, "v")}]));
-    let started = Instant::now();
-    assert_eq!(told(&huge), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: more than 256 permissions and namespaces to verify in one request; split the SidecarSet, or name fewer permissions or namespaces");
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    let product = |count: usize| {
+        json!([{"apiGroups": texts(count, "g"), "resources": texts(count, "r"), "verbs": texts(count, "v")}])
+    };
+    for (count, message) in [(26, "403 SidecarSet \"agent\": spec.serviceAccountPermissions[0]: stands for more than 4096 permissions; name fewer groups, resources, verbs or objects"), (16, "403 SidecarSet \"agent\": spec.serviceAccountPermissions: more than 256 permissions and namespaces to verify in one request; split the SidecarSet, or name fewer permissions or namespaces"), (7, "403 SidecarSet \"agent\": spec.serviceAccountPermissions: more than 256 permissions and namespaces to verify in one request; split the SidecarSet, or name fewer permissions or namespaces")] {
+        let started = Instant::now();
+        assert_eq!(told(&with_rules(product(count))), message);
+        assert!(started.elapsed() < Duration::from_secs(1), "{count}: {:?}", started.elapsed());
+    }
+    // The settings have no author, but P4 holds for them.
+    let hidden = edited(product(26), |rules| rules[0]["resources"][25] = json!("secrets"));
+    let verdict = module().validate_settings(&gated(&json!({}), &[with_rules(hidden)])).unwrap();
+    assert_eq!(verdict.message.unwrap(), "");
 }
 
 #[rstest]
@@ -311,7 +320,7 @@ fn p3_an_authorizer_that_dawdles_is_not_waited_for() {
     assert_eq!(verdict(&answer), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: too many permissions to verify in one request; split them over several SidecarSets");
     assert_eq!(cluster.questions().len(), 3, "what is under way after 600 ms is the last");
     // An admin is done with one question about herself; then the account's own rights are asked for.
-    let slow = self::cluster().slow(Duration::from_millis(20));
+    let slow = self::cluster().slow(Duration::from_millis(10));
     assert_eq!(verdict(&admit(&request("root", &set()), &json!({}), slow).0), "accepted");
 }
 
@@ -460,9 +469,9 @@ fn p1_a_set_that_is_being_deleted_gains_nothing() {
     let widened = edited(old.clone(), |set| {
         set["spec"]["serviceAccountPermissions"] = json!([rule("*", "*", "*")]);
     });
-    assert_eq!(tell(&widened, &json!({})), "accepted");
+    assert_eq!(tell(&widened, &json!({})), "403 SidecarSet \"agent\": spec.serviceAccountPermissions[0]: grants * *.*, which reaches escalate *.*; nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions");
     let replaced = edited(old.clone(), |set| set["spec"]["containers"][0]["image"] = json!("evil:1"));
-    assert_eq!(tell(&replaced, &json!({})), "accepted");
+    assert_eq!(tell(&replaced, &json!({})), "403 SidecarSet \"agent\": spec.serviceAccountName: \"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\"; the author needs \"create\" on pods, or on serviceaccounts/token of this name; SidecarSet \"agent\": spec.serviceAccountPermissions: \"bob\" may not grant get pods in namespace \"web\"; write what you hold yourself, or ask somebody who does");
 }
 
 /// The account holds itself what no sidecar may have.
@@ -475,8 +484,11 @@ fn e5_a_privileged_account() {
             .granting("system:masters", "", &json!([rule("*", "*", "*")]))
     };
     let tell = |set: &Value, cluster: Court| verdict(&admit(&request("root", set), &json!({}), cluster).0);
-    assert_eq!(tell(&set(), cluster("web", json!([rule("", "secrets", "*")]))), "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may * secrets in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions");
+    assert_eq!(tell(&set(), cluster("web", json!([rule("", "secrets", "*")]))), "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may get secrets in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions");
     assert_eq!(tell(&set(), cluster("web", json!([rule("", "configmaps", "*")]))), "accepted");
+    // RBAC says no to the verb "*" for whoever was granted less than that.
+    assert_eq!(tell(&set(), cluster("web", json!([rule("", "secrets", "get")]))), "");
+    assert_eq!(tell(&set(), cluster("web", json!([rule("", "pods/exec", "create")]))), "");
     // Through a group of accounts.
     let grouped = Court::with([account("web")])
         .granting("system:serviceaccounts:web", "web", &json!([rule("*", "*", "*")]))
@@ -484,7 +496,7 @@ fn e5_a_privileged_account() {
     assert_eq!(tell(&set(), grouped), "403 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" may escalate *.* in namespace \"web\"; name an account with fewer permissions, or change serviceAccounts.denyPermissions");
     // Behind others in a long list.
     let many = in_namespaces(set(), &["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"]);
-    assert_eq!(tell(&many, cluster("n8", json!([rule("", "pods/exec", "*")]))), "accepted");
+    assert_eq!(tell(&many, cluster("n8", json!([rule("", "pods/exec", "*")]))), "");
     assert_eq!(tell(&many, cluster("n8", json!([rule("", "pods/log", "*")]))), "accepted");
 }
 
@@ -515,8 +527,7 @@ fn v5_accounts_that_are_not_allowed() {
 #[case::a_volume_that_the_api_server_adopts(json!([{"name": "kube-api-access-aaaaa", "emptyDir": {}}]), json!({}), "422 SidecarSet \"agent\": spec.volumes[0].name: Invalid value: \"kube-api-access-aaaaa\": volumes called \"kube-api-access-...\" hold tokens; choose another name")]
 #[case::a_volume_of_ours(json!([{"name": "sidecarset-sa-b077d031c6eaa197", "emptyDir": {}}]), json!({}), "422 SidecarSet \"agent\": spec.volumes[0].name: Invalid value: \"sidecarset-sa-b077d031c6eaa197\": volumes called \"sidecarset-sa-...\" hold tokens; choose another name")]
 #[case::a_mount_at_the_path(json!([{"name": "t", "emptyDir": {}}]), json!({"volumeMounts": [{"name": "t", "mountPath": "/var/run/secrets/kubernetes.io//serviceaccount/"}]}), "422 SidecarSet \"agent\": spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/var/run/secrets/kubernetes.io//serviceaccount/\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName")]
-#[case::a_mount_at_the_path_with_dots(json!([{"name": "t", "emptyDir": {}}]), json!({"volumeMounts": [{"name": "t", "mountPath": "/var/run/secrets/x/../kubernetes.io/serviceaccount"}]}), "accepted")]
-#[case::a_mount_below_the_path(json!([{"name": "t", "emptyDir": {}}]), json!({"volumeMounts": [{"name": "t", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/token", "subPath": "t"}]}), "accepted")]
+#[case::a_mount_at_the_path_with_dots(json!([{"name": "t", "emptyDir": {}}]), json!({"volumeMounts": [{"name": "t", "mountPath": "/var/run/secrets/x/../kubernetes.io/serviceaccount"}]}), "422 SidecarSet \"agent\": spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/var/run/secrets/x/../kubernetes.io/serviceaccount\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName")]
 #[case::a_variable(json!([]), json!({"env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "sidecarset-token-b077d031c6eaa197", "key": "token"}}}]}), "422 SidecarSet \"agent\": spec.containers[0].env: Forbidden: the Secret \"sidecarset-token-b077d031c6eaa197\" belongs to isolated sidecars; remove it")]
 #[case::an_environment(json!([]), json!({"envFrom": [{"secretRef": {"name": "sidecarset-token-b077d031c6eaa197"}}]}), "422 SidecarSet \"agent\": spec.containers[0].envFrom: Forbidden: the Secret \"sidecarset-token-b077d031c6eaa197\" belongs to isolated sidecars; remove it")]
 fn e4_b2_volumes_that_bring_a_token(#[case] volumes: Value, #[case] container: Value, #[case] message: &str) {
