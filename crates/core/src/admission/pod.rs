@@ -36,11 +36,6 @@ impl<'a> PodRequest<'a> {
         let namespace = [pod.namespace(), self.namespace].into_iter().find(|namespace| !namespace.is_empty());
         namespace.unwrap_or("default")
     }
-
-    /// The namespace whose ServiceAccounts the Pod gets: that of the request, always (A1-6).
-    fn namespace_of_accounts(&self, pod: Pod<'a>) -> &'a str {
-        if self.namespace.is_empty() { self.namespace_of(pod) } else { self.namespace }
-    }
 }
 
 /// What admission depends on besides the request.
@@ -98,7 +93,8 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
-    let accounts_in = request.namespace_of_accounts(pod);
+    // An account is one of the namespace in which the Pod will be, whatever the object says (A1-6).
+    let accounts_in = if request.namespace.is_empty() { query.namespace } else { request.namespace };
     let mut compiled = Vec::new();
     for set in context.sidecar_sets {
         compiled.push(CompiledSet::of_manifest(set));

@@ -106,6 +106,9 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
 
     let mut object = decoded.object().clone();
     defaults::apply(&mut object);
+    if context.gates.service_account_injection {
+        declared::canonicalise(&mut object);
+    }
     stamp(&mut object);
     let mut stored = object.clone();
     if version == Version::V1Alpha1 {

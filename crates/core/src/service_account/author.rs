@@ -255,7 +255,10 @@ pub fn check(
         }
         Ok(reasons)
     };
-    run().unwrap_or_else(|why| vec![unanswered(set, why)])
+    run().unwrap_or_else(|why| {
+        let late = ("too many permissions to verify in one request", "split them over several SidecarSets");
+        vec![unanswered(set, path(), why, late, "the author's permissions could not be verified")]
+    })
 }
 
 /// E5: whether the account that a set names holds itself what no sidecar may have, in the namespaces of a closed list.
@@ -286,19 +289,27 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
         }
         Ok(Vec::new())
     };
-    run().unwrap_or_else(|why| vec![unanswered(set, why)])
+    run().unwrap_or_else(|why| {
+        let late = "too many permissions of the ServiceAccount to verify in one request";
+        let remedy = "name fewer namespaces in spec.namespaceSelector, or try again";
+        let failed = "the permissions of the ServiceAccount could not be verified";
+        vec![unanswered(set, FieldPath::new("spec.serviceAccountName"), why, (late, remedy), failed)]
+    })
 }
 
 /// P3: what could not be verified is refused.
-fn unanswered(set: &SidecarSet, why: Unanswered) -> Reason {
+fn unanswered(set: &SidecarSet, field: FieldPath, why: Unanswered, late: (&str, &str), failed: &str) -> Reason {
     let (problem, remedy) = match why {
-        Unanswered::OutOfTime => (
-            "too many permissions to verify in one request".to_owned(),
-            "split them over several SidecarSets".to_owned(),
-        ),
-        Unanswered::Failed(remedy) => ("the author's permissions could not be verified".to_owned(), remedy),
+        Unanswered::OutOfTime => (late.0, late.1.to_owned()),
+        Unanswered::Failed(remedy) => (failed, remedy),
     };
-    Reason { sidecar_set: Some(set.name().to_owned()), field: path(), problem, remedy, code: Code::Forbidden }
+    Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field,
+        problem: problem.to_owned(),
+        remedy,
+        code: Code::Forbidden,
+    }
 }
 
 /// Whether any of the four fields, or an annotation that stands for one, is set (V1).

@@ -7,7 +7,6 @@ use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use crate::field::FieldPath;
 use crate::lookup::Lookup;
-use crate::ordered::Set;
 use crate::outcome::{Code, Reason};
 
 /// A SidecarSet that is injected into the Pod and names an account.
@@ -150,13 +149,16 @@ pub fn decide(
     }
     let runs_as = match target {
         Target::Conflict => {
-            let why = conflict(&shared);
-            match rules.on_conflict {
-                Otherwise::Skip => skip(&mut shared, &mut decision.skipped, &why),
-                Otherwise::Deny => {
-                    let remedy = "give them one account, the behaviour Merge or the mode Isolate";
-                    return Err(shared.iter().map(|set| reason(set, Code::Forbidden, why.clone(), remedy)).collect());
+            let remedy = "give them one account, the behaviour Merge or the mode Isolate";
+            for set in shared.drain(..) {
+                let why = conflict(set, namespace);
+                match rules.on_conflict {
+                    Otherwise::Skip => decision.skipped.push((set.sidecar_set.clone(), why)),
+                    Otherwise::Deny => reasons.push(reason(set, Code::Forbidden, why, remedy)),
                 }
+            }
+            if !reasons.is_empty() {
+                return Err(reasons);
             }
             None
         }
@@ -304,19 +306,13 @@ fn own_account(app: App<'_>) -> Option<String> {
     ))
 }
 
-/// M4: everybody who takes part, with account and behaviour.
-fn conflict(shared: &[&Asking]) -> String {
-    let mut parts = Set::new();
-    for set in shared {
-        let behaviour = if set.declared.on_conflict == OnConflict::Merge { "Merge" } else { "Refuse" };
-        parts.insert(format!("\"{}\" wants \"{}\" ({behaviour})", set.sidecar_set, set.account));
-    }
-    let mut text = String::from("SidecarSets want different ServiceAccounts for one Pod");
-    for (index, part) in parts.iter().enumerate() {
-        text.push_str(if index == 0 { ": " } else { ", " });
-        text.push_str(part);
-    }
-    text
+/// M4: what each set wants, where they cannot all have it.
+fn conflict(set: &Asking, namespace: &str) -> String {
+    let behaviour = if set.declared.on_conflict == OnConflict::Merge { "Merge" } else { "Refuse" };
+    format!(
+        "wants ServiceAccount \"{}\" ({behaviour}) for a Pod of namespace \"{namespace}\", and other SidecarSets want another",
+        set.account
+    )
 }
 
 fn skip(shared: &mut Vec<&Asking>, without: &mut Vec<(String, String)>, why: &str) {

@@ -6,6 +6,7 @@ use super::names;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
 use crate::json;
+use crate::ordered::Set;
 use crate::sidecar_set::SidecarSet;
 
 /// How the sidecars get their identity (G, Fields).
@@ -37,6 +38,11 @@ trait Named: Sized + Copy + 'static {
     /// V8: compared without case.
     fn of(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
+    }
+
+    /// The name as it is stored.
+    fn canonical(text: &str) -> Option<&'static str> {
+        Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(name, _)| *name)
     }
 }
 
@@ -129,6 +135,29 @@ impl Declared {
     }
 }
 
+/// V8: writes the values of enumerations as they are stored. Answers for a SidecarSet of either version.
+pub fn canonicalise(object: &mut Value) {
+    let canonical = |field: Field, text: &str| match field.name {
+        name if name == MODE.name => Mode::canonical(text),
+        name if name == CONFLICT.name => OnConflict::canonical(text),
+        _ => None,
+    };
+    for field in FIELDS {
+        for (path, key) in [(&["spec"][..], field.name), (&["metadata", "annotations"][..], field.annotation)] {
+            let mut parent = Some(&mut *object);
+            for step in path {
+                parent = parent.and_then(|parent| parent.get_mut(*step));
+            }
+            let value = parent.and_then(Value::as_object_mut).and_then(|parent| parent.get_mut(key));
+            if let Some(value) = value
+                && let Some(text) = value.as_str().and_then(|text| canonical(field, text))
+            {
+                *value = text.into();
+            }
+        }
+    }
+}
+
 /// V2, E6, E16: what is wrong with the name of an account.
 pub fn name_error(name: &str) -> Option<String> {
     if name == "default" {
@@ -142,6 +171,40 @@ pub fn name_error(name: &str) -> Option<String> {
     }
     format::dns_subdomain(name).map(Into::into)
 }
+
+/// What Kubernetes' own resources and admission know as verbs; others grant nothing unless something of the cluster's own
+/// asks for them.
+const VERBS: [&str; 16] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "*",
+    "use",
+    "bind",
+    "escalate",
+    "impersonate",
+    "approve",
+    "sign",
+    "attest",
+];
+/// Resources without a namespace that people ask for: a Role does not grant them (A5-10).
+const CLUSTER_SCOPED: [&str; 10] = [
+    "nodes",
+    "namespaces",
+    "persistentvolumes",
+    "componentstatuses",
+    "storageclasses",
+    "customresourcedefinitions",
+    "clusterroles",
+    "clusterrolebindings",
+    "priorityclasses",
+    "apiservices",
+];
 
 /// V6: what the API server would refuse in a Role, and what RBAC never grants.
 fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
@@ -167,10 +230,25 @@ fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warn
             errors.push(FieldError::invalid(&path, "", "\"\" is no name; leave resourceNames out for every object"));
         }
     }
-    if !names.is_empty() {
-        for verb in json::items(rule, &["verbs"]).iter().filter_map(Value::as_str) {
-            if matches!(verb, "create" | "deletecollection") {
-                warnings.push(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
+    for verb in json::texts(rule, &["verbs"]) {
+        if !names.is_empty() && matches!(verb, "create" | "deletecollection") {
+            warnings.push(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
+        } else if !VERBS.contains(&verb) {
+            warnings.push(format!("{path}: no API of Kubernetes asks for the verb \"{verb}\""));
+        }
+    }
+    for resource in json::texts(rule, &["resources"]) {
+        if CLUSTER_SCOPED.contains(&format::cut(resource, "/").map_or(resource, |(resource, _)| resource)) {
+            warnings.push(format!(
+                "{path}: \"{resource}\" belongs to no namespace, and the merged Role is of one: it grants nothing"
+            ));
+        }
+    }
+    for field in ["verbs", "apiGroups", "resources", "resourceNames"] {
+        let mut seen = Set::new();
+        for text in json::texts(rule, &[field]) {
+            if !seen.insert(text) {
+                warnings.push(format!("{path}.{field}: \"{text}\" is there twice"));
             }
         }
     }

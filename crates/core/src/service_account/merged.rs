@@ -26,18 +26,18 @@ pub fn rules(sets: &[&Asking]) -> Vec<Value> {
 pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup) -> Result<(), Reason> {
     let set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
     let annotation = names::merged_annotation(&set_names);
+    let refusal =
+        |kind, problem: &str, remedy: &str, code| refusal((kind, name, namespace), &annotation, problem, remedy, code);
     for (api_version, kind) in [("v1", "ServiceAccount"), (RBAC, ROLE), (RBAC, "RoleBinding")] {
         let object = ObjectRef { api_version, kind, namespace: Some(namespace.to_owned()), name: name.to_owned() };
-        let wait = |problem: &str| {
-            refusal(kind, name, namespace, problem, "the controller prepares it; try again", Code::Unavailable)
-        };
+        let wait = |problem: &str| refusal(kind, problem, "the controller prepares it; try again", Code::Unavailable);
         let found = match lookup.get(&object) {
             Answer::Found(found) => found,
             Answer::NotFound => return Err(wait("is not there yet")),
             Answer::Failed(failure) => {
                 let remedy = failure.remedy(api_version, kind);
                 let problem = format!("could not be read: {failure}");
-                return Err(refusal(kind, name, namespace, &problem, &remedy, Code::Unavailable));
+                return Err(refusal(kind, &problem, &remedy, Code::Unavailable));
             }
         };
         let annotations = |key| json::text(&found, &["metadata", "annotations", key]);
@@ -47,7 +47,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
             let problem =
                 format!("has the annotation {} {theirs} where \"{annotation}\" belongs", names::SIDECAR_SETS);
             let remedy = "delete it if nobody needs it; Pillion does not adopt what it did not make";
-            return Err(refusal(kind, name, namespace, &problem, remedy, Code::Forbidden));
+            return Err(refusal(kind, &problem, remedy, Code::Forbidden));
         }
         if json::is_terminating(&found) {
             return Err(wait("is being deleted"));
@@ -81,11 +81,14 @@ fn binds(binding: &Value, name: &str, namespace: &str) -> bool {
         && text(subject, "namespace") == namespace
 }
 
-fn refusal(kind: &str, name: &str, namespace: &str, problem: &str, remedy: &str, code: Code) -> Reason {
+/// M4: the object, its namespace and the sets that it is for.
+fn refusal((kind, name, namespace): (&str, &str, &str), sets: &str, problem: &str, remedy: &str, code: Code) -> Reason {
     Reason {
         sidecar_set: None,
         field: FieldPath::new("spec.serviceAccountName"),
-        problem: format!("{kind} \"{name}\" in namespace \"{namespace}\" {problem}"),
+        problem: format!(
+            "{kind} \"{name}\" in namespace \"{namespace}\", merged for the SidecarSets {sets}, {problem}"
+        ),
         remedy: remedy.to_owned(),
         code,
     }

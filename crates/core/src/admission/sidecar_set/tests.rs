@@ -90,6 +90,32 @@ fn refused(outcome: &Outcome) -> (Code, Vec<String>) {
 }
 
 #[test]
+fn v8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
+    let mut object = manifest();
+    object["spec"]["serviceAccountMode"] = json!("isolate");
+    let request = |object| SidecarSetRequest {
+        operation: Operation::Create,
+        version: "v1beta1".to_owned(),
+        object,
+        old_object: None,
+        author: author(),
+    };
+    let others = sets(vec![manifest()]);
+    let context = Context {
+        others: &others,
+        revisions: &[],
+        gates: Gates { service_account_injection: true, ..Gates::default() },
+        system_namespace: "kruise-system",
+        whitelist: None,
+        rules: &Rules::default(),
+        world: World { lookup: &Closed, authorizer: &Closed, now: Timestamp(0), elapsed: &Duration::default },
+    };
+    let stored = mutated(admit(request(object.clone()), &context));
+    assert_eq!(stored["spec"]["serviceAccountMode"], "Isolate");
+    assert_eq!(refused(&create(object)), (Code::Invalid, vec!["spec.serviceAccountMode".to_owned()]), "V1");
+}
+
+#[test]
 fn d2_what_was_admitted_is_unchanged_when_it_comes_again() {
     let once = mutated(create(manifest()));
     assert_eq!(once["spec"]["containers"][0]["podInjectPolicy"], "BeforeAppContainer");

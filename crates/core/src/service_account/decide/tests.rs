@@ -132,10 +132,10 @@ fn decided(asking: &[Asking], account: &str) -> String {
 )]
 #[case::row_5_one_refuses(
     &[refuse("a", "x"), merge("b", "y")], "default",
-    "403 SidecarSet \"a\": spec.serviceAccountName: SidecarSets want different ServiceAccounts for one Pod: \"a\" \
-     wants \"x\" (Refuse), \"b\" wants \"y\" (Merge); give them one account, the behaviour Merge or the mode Isolate \
-     | 403 SidecarSet \"b\": spec.serviceAccountName: SidecarSets want different ServiceAccounts for one Pod: \"a\" \
-     wants \"x\" (Refuse), \"b\" wants \"y\" (Merge); give them one account, the behaviour Merge or the mode Isolate"
+    "403 SidecarSet \"a\": spec.serviceAccountName: wants ServiceAccount \"x\" (Refuse) for a Pod of namespace \
+     \"web\", and other SidecarSets want another; give them one account, the behaviour Merge or the mode Isolate | \
+     403 SidecarSet \"b\": spec.serviceAccountName: wants ServiceAccount \"y\" (Merge) for a Pod of namespace \
+     \"web\", and other SidecarSets want another; give them one account, the behaviour Merge or the mode Isolate"
 )]
 #[case::row_6_all_merge(
     &[merge("b", "y"), merge("a", "x")], "default",

@@ -215,3 +215,48 @@ fn v7_permissions_belong_to_an_account_that_merges() {
           \"a\" reaches a merged ServiceAccount"]
     );
 }
+
+#[rstest]
+#[case::unknown_verb(
+    json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["Get"]}),
+    "spec.serviceAccountPermissions[0]: no API of Kubernetes asks for the verb \"Get\""
+)]
+#[case::twice(
+    json!({"apiGroups": [""], "resources": ["pods", "pods"], "verbs": ["get"]}),
+    "spec.serviceAccountPermissions[0].resources: \"pods\" is there twice"
+)]
+#[case::a5_10_cluster_scoped(
+    json!({"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["get"]}),
+    "spec.serviceAccountPermissions[0]: \"nodes/status\" belongs to no namespace, and the merged Role is of one: it \
+     grants nothing"
+)]
+fn v6_rules_that_the_server_would_take_but_nobody_wants_warn(#[case] rule: Value, #[case] warning: &str) {
+    let spec = json!({
+        "serviceAccountName": "log-agent", "behaviorWhenServiceAccountInjection": "Merge",
+        "serviceAccountPermissions": [rule]
+    });
+    assert_eq!(warnings(spec), [warning]);
+}
+
+#[test]
+fn v8_values_are_stored_canonical() {
+    let mut object = json!({
+        "metadata": {"annotations": {"pillion.dev/service-account-mode": "ISOLATE", "other": "isolate"}},
+        "spec": {"behaviorWhenServiceAccountInjection": "merge", "serviceAccountMode": "isolate", "serviceAccountName": "merge"}
+    });
+    canonicalise(&mut object);
+    assert_eq!(
+        object,
+        json!({
+            "metadata": {"annotations": {"pillion.dev/service-account-mode": "Isolate", "other": "isolate"}},
+            "spec": {
+                "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountMode": "Isolate", "serviceAccountName": "merge"
+            }
+        })
+    );
+    for untouched in [json!({}), json!({"spec": {"serviceAccountMode": "Node"}, "metadata": null}), json!(1)] {
+        let mut object = untouched.clone();
+        canonicalise(&mut object);
+        assert_eq!(object, untouched);
+    }
+}
