@@ -82,7 +82,8 @@ fn running() -> Value {
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]}});
     let of_secret = json!({"name": names::token_volume("log"), "projected": {"sources": [
         {"secret": {"name": names::token_secret("log")}}]}});
-    let mount = |account: &str| json!([{"name": names::token_volume(account), "readOnly": true, "mountPath": TOKEN_PATH}]);
+    let mount =
+        |account: &str| json!([{"name": names::token_volume(account), "readOnly": true, "mountPath": TOKEN_PATH}]);
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "p", "namespace": "web", "annotations": {"pillion.dev/service-account-injected":
@@ -103,7 +104,9 @@ fn running() -> Value {
 
 fn debugging(container: &Value) -> Value {
     let new = edited(running(), |pod| pod["spec"]["ephemeralContainers"] = json!([container]));
-    edited(request("UPDATE", "", "Pod", &new, &running()), |request| request["subResource"] = json!("ephemeralcontainers"))
+    edited(request("UPDATE", "", "Pod", &new, &running()), |request| {
+        request["subResource"] = json!("ephemeralcontainers")
+    })
 }
 
 #[rstest]
@@ -149,16 +152,49 @@ fn e7_the_records_of_the_pod_are_not_what_counts() {
 // --- templates (E6)
 
 #[rstest]
-#[case::deployment("apps", "Deployment", "serviceAccountName", "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them")]
-#[case::alias("apps", "StatefulSet", "serviceAccount", "403 spec.template.spec.serviceAccount: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them")]
-#[case::daemon_set("apps", "DaemonSet", "serviceAccountName", "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them")]
-#[case::replica_set("apps", "ReplicaSet", "serviceAccountName", "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them")]
-#[case::job("batch", "Job", "serviceAccountName", "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them")]
-#[case::clone_set("apps.kruise.io", "CloneSet", "serviceAccountName", "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them")]
-fn e6_e10_templates_do_not_name_merged_accounts(#[case] group: &str, #[case] kind: &str, #[case] field: &str, #[case] message: &str) {
-    let workload = |account: &str| {
-        json!({"metadata": {"name": "w", "namespace": "web"}, "spec": {"template": {"spec": {field: account}}}})
-    };
+#[case::deployment(
+    "apps",
+    "Deployment",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::alias(
+    "apps",
+    "StatefulSet",
+    "serviceAccount",
+    "403 spec.template.spec.serviceAccount: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::daemon_set(
+    "apps",
+    "DaemonSet",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::replica_set(
+    "apps",
+    "ReplicaSet",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::job(
+    "batch",
+    "Job",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::clone_set(
+    "apps.kruise.io",
+    "CloneSet",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+fn e6_e10_templates_do_not_name_merged_accounts(
+    #[case] group: &str,
+    #[case] kind: &str,
+    #[case] field: &str,
+    #[case] message: &str,
+) {
+    let workload = |account: &str| json!({"metadata": {"name": "w", "namespace": "web"}, "spec": {"template": {"spec": {field: account}}}});
     assert_eq!(told(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
     assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
     assert_eq!(told(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
@@ -168,10 +204,11 @@ fn e6_e10_templates_do_not_name_merged_accounts(#[case] group: &str, #[case] kin
 
 #[test]
 fn e6_templates_of_cron_jobs() {
-    let cron_job = |account: &str| {
-        json!({"metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {"serviceAccountName": account}}}}}})
-    };
-    assert_eq!(told(&request("CREATE", "batch", "CronJob", &cron_job(&merged()), &Value::Null)), "403 spec.jobTemplate.spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them");
+    let cron_job = |account: &str| json!({"metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {"serviceAccountName": account}}}}}});
+    assert_eq!(
+        told(&request("CREATE", "batch", "CronJob", &cron_job(&merged()), &Value::Null)),
+        "403 spec.jobTemplate.spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+    );
     assert_eq!(told(&request("CREATE", "batch", "CronJob", &cron_job("web"), &Value::Null)), "accepted");
 }
 
@@ -181,17 +218,34 @@ fn e6_a_template_does_not_move_the_name_about() {
     let template = |spec: Value| json!({"metadata": {"name": "w"}, "spec": {"template": {"spec": spec}}});
     let old = template(json!({"serviceAccountName": "web", "serviceAccount": merged()}));
     let new = template(json!({"serviceAccountName": merged(), "serviceAccount": merged()}));
-    assert_eq!(told(&request("UPDATE", "apps", "Deployment", &new, &old)), "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them");
+    assert_eq!(
+        told(&request("UPDATE", "apps", "Deployment", &new, &old)),
+        "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+    );
 }
 
 // --- managed objects, accounts in use, default (G8, C4)
 
 #[rstest]
-#[case::an_account("", "ServiceAccount", "403 metadata.name: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for")]
-#[case::a_role("rbac.authorization.k8s.io", "Role", "403 metadata.name: Role \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for")]
-#[case::a_binding("rbac.authorization.k8s.io", "RoleBinding", "403 metadata.name: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for")]
+#[case::an_account(
+    "",
+    "ServiceAccount",
+    "403 metadata.name: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
+)]
+#[case::a_role(
+    "rbac.authorization.k8s.io",
+    "Role",
+    "403 metadata.name: Role \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
+)]
+#[case::a_binding(
+    "rbac.authorization.k8s.io",
+    "RoleBinding",
+    "403 metadata.name: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
+)]
 fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &str, #[case] message: &str) {
-    let wider = edited(managed(kind), |object| object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]));
+    let wider = edited(managed(kind), |object| {
+        object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+    });
     let delete = request("DELETE", group, kind, &Value::Null, &managed(kind));
     assert_eq!(told(&delete), message);
     assert_eq!(told(&request("UPDATE", group, kind, &wider, &managed(kind))), message);
@@ -209,7 +263,11 @@ fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &
     ] {
         assert_eq!(told(&by(user, delete.clone())), "accepted", "{user}");
     }
-    for user in ["system:serviceaccount:web:pillion-controller", "system:serviceaccount:kube-system:default", "System:kube-controller-manager"] {
+    for user in [
+        "system:serviceaccount:web:pillion-controller",
+        "system:serviceaccount:kube-system:default",
+        "System:kube-controller-manager",
+    ] {
         assert_eq!(told(&by(user, delete.clone())), message, "{user}");
     }
     let others = edited(managed(kind), |object| object["metadata"]["name"] = json!("mine"));
@@ -228,8 +286,14 @@ fn g2_what_only_has_the_name_can_be_deleted() {
 #[test]
 fn c4_g8_accounts_that_are_needed() {
     let delete = |name: &str| request("DELETE", "", "ServiceAccount", &Value::Null, &account(name));
-    assert_eq!(told(&delete("agent")), "403 metadata.name: ServiceAccount \"agent\" is in use by the SidecarSets \"agent\"; name another account there first");
-    assert_eq!(told(&delete("default")), "403 metadata.name: every Pod of namespace \"web\" needs the ServiceAccount \"default\"; delete the namespace instead, or unset serviceAccounts.protectDefault");
+    assert_eq!(
+        told(&delete("agent")),
+        "403 metadata.name: ServiceAccount \"agent\" is in use by the SidecarSets \"agent\"; name another account there first"
+    );
+    assert_eq!(
+        told(&delete("default")),
+        "403 metadata.name: every Pod of namespace \"web\" needs the ServiceAccount \"default\"; delete the namespace instead, or unset serviceAccounts.protectDefault"
+    );
     assert_eq!(told(&delete("a")), "accepted");
     let in_bank = edited(delete("agent"), |request| request["namespace"] = json!("bank"));
     assert_eq!(told(&in_bank), "accepted", "the set is for another namespace");
@@ -247,10 +311,17 @@ fn g8_whether_the_namespace_goes_decides() {
     let tell = |cluster: Court| verdict(&admit_in(&delete, json!({}), cluster));
     assert_eq!(tell(Court::with([namespace("Terminating")])), "accepted");
     assert_eq!(tell(Court::default()), "accepted", "it is gone");
-    let going = edited(namespace("Active"), |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let going =
+        edited(namespace("Active"), |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(tell(Court::with([going])), "accepted");
-    assert_eq!(tell(Court::default().answering(&namespace(""), Err(ClusterError::Failed("boom".to_owned())))), "503 metadata.namespace: Namespace \"web\" could not be read: no usable answer; try again");
-    assert_eq!(tell(Court::default().answering(&namespace(""), Err(ClusterError::NotGranted))), "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 Namespace, and the policy server's ServiceAccount needs \"get\" on it");
+    assert_eq!(
+        tell(Court::default().answering(&namespace(""), Err(ClusterError::Failed("boom".to_owned())))),
+        "503 metadata.namespace: Namespace \"web\" could not be read: no usable answer; try again"
+    );
+    assert_eq!(
+        tell(Court::default().answering(&namespace(""), Err(ClusterError::NotGranted))),
+        "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 Namespace, and the policy server's ServiceAccount needs \"get\" on it"
+    );
     // Nobody has to change what goes.
     let update = request("UPDATE", "", "ServiceAccount", &managed("ServiceAccount"), &managed("ServiceAccount"));
     assert!(verdict(&admit_in(&update, json!({}), Court::with([namespace("Terminating")]))).starts_with("403 "));
@@ -275,18 +346,41 @@ fn token(name: &str, uid: &str) -> Value {
 }
 
 #[rstest]
-#[case::of_nobody("nobody", "", "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"nobody\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`")]
-#[case::of_one_that_goes("going", "", "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"going\" is being deleted; create the ServiceAccount first, or request a token with `kubectl create token`")]
-#[case::of_an_earlier_one("a", "0", "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"0\"; create the ServiceAccount first, or request a token with `kubectl create token`")]
-#[case::of_one_that_cannot_be_read("hidden", "", "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it")]
-#[case::of_an_empty_name("", "", "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`")]
+#[case::of_nobody(
+    "nobody",
+    "",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"nobody\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+#[case::of_one_that_goes(
+    "going",
+    "",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"going\" is being deleted; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+#[case::of_an_earlier_one(
+    "a",
+    "0",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"0\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+#[case::of_one_that_cannot_be_read(
+    "hidden",
+    "",
+    "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it"
+)]
+#[case::of_an_empty_name(
+    "",
+    "",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
 fn e13_tokens_of_accounts_that_are_not_there(#[case] name: &str, #[case] uid: &str, #[case] message: &str) {
-    let going = edited(account("going"), |account| account["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let going =
+        edited(account("going"), |account| account["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     let cluster = || {
         let failure = ClusterError::Failed("serviceaccounts \"hidden\" is forbidden".to_owned());
         Court::with([account("a"), going.clone()]).answering(&account("hidden"), Err(failure))
     };
-    let tell = |request: &Value| verdict(&admit_in(request, json!({"legacyTokenSecrets": "Allow", "legacyTokenExempt": ["*"]}), cluster()));
+    let tell = |request: &Value| {
+        verdict(&admit_in(request, json!({"legacyTokenSecrets": "Allow", "legacyTokenExempt": ["*"]}), cluster()))
+    };
     assert_eq!(tell(&request("CREATE", "", "Secret", &token(name, uid), &Value::Null)), message);
     // In two steps: first for an account that is there.
     assert_eq!(tell(&request("UPDATE", "", "Secret", &token(name, uid), &token("a", "1"))), message);
@@ -297,8 +391,14 @@ fn e13_tokens_of_accounts_that_are_not_there(#[case] name: &str, #[case] uid: &s
 fn e13_c4_tokens_that_do_not_expire() {
     let create = request("CREATE", "", "Secret", &token("a", ""), &Value::Null);
     let tell = |rules: Value| admit_in(&create, rules, cluster());
-    assert_eq!(verdict(&tell(json!({"legacyTokenSecrets": "Deny"}))), "403 type: a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire; request a token with `kubectl create token`, or add the Secret to serviceAccounts.legacyTokenExempt");
-    assert_eq!(tell(json!({})).warnings.unwrap(), ["a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire"]);
+    assert_eq!(
+        verdict(&tell(json!({"legacyTokenSecrets": "Deny"}))),
+        "403 type: a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire; request a token with `kubectl create token`, or add the Secret to serviceAccounts.legacyTokenExempt"
+    );
+    assert_eq!(
+        tell(json!({})).warnings.unwrap(),
+        ["a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire"]
+    );
     let allowed = tell(json!({"legacyTokenSecrets": "Allow"}));
     assert_eq!((verdict(&allowed).as_str(), allowed.warnings), ("accepted", None));
     // It shall not become a token of a later account of the same name.
@@ -313,7 +413,7 @@ fn e13_c4_tokens_that_do_not_expire() {
 }
 
 #[test]
-fn e17_e15_nothing_here_depends_on_what_a_user_calls_himself() {
+fn g8_groups_make_no_controller() {
     // Groups do not make a controller.
     let delete = edited(request("DELETE", "", "Role", &Value::Null, &managed("Role")), |request| {
         request["kind"]["group"] = json!("rbac.authorization.k8s.io");

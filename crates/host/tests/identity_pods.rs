@@ -151,7 +151,10 @@ fn e3_only_the_sidecar_holds_its_account() {
     assert_eq!(holders(&after), ["a: agent"]);
     assert_eq!(after["spec"]["automountServiceAccountToken"], json!(false));
     assert_eq!(after["spec"]["serviceAccount"], json!("agent"), "the alias follows (A1-3)");
-    assert_eq!(holders(&injected(&pod(), &[isolated("a", "agent")])), ["app: default", "a: sidecarset-token-d4f0bc5a29de06b5"]);
+    assert_eq!(
+        holders(&injected(&pod(), &[isolated("a", "agent")])),
+        ["app: default", "a: sidecarset-token-d4f0bc5a29de06b5"]
+    );
 }
 
 // --- merged accounts (E6)
@@ -193,23 +196,31 @@ fn e6_naming_the_right_merged_account_gives_the_app_nothing() {
     let greedy = edited(running_as(&merged), |pod| {
         pod["spec"]["automountServiceAccountToken"] = json!(false);
         pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/mine"}]);
-        pod["spec"]["volumes"] = json!([{"name": "mine", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]);
+        pod["spec"]["volumes"] =
+            json!([{"name": "mine", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]);
     });
-    assert_eq!(told(&greedy, &sets), "403 spec.serviceAccountName: container \"app\" mounts a token of the merged ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\", which is for sidecars alone; name another ServiceAccount; merged ones are set by the policy alone");
+    assert_eq!(
+        told(&greedy, &sets),
+        "403 spec.serviceAccountName: container \"app\" mounts a token of the merged ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\", which is for sidecars alone; name another ServiceAccount; merged ones are set by the policy alone"
+    );
 }
 
 #[rstest]
-#[case::an_account_for_other_sets(0, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("a,b,c"), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" has the annotation pillion.dev/sidecarsets \"a,b,c\" where \"a,b\" belongs; delete it if nobody needs it; Pillion does not adopt what it did not make")]
-#[case::an_account_without_the_annotation(0, |object: &mut Value| drop(object["metadata"].as_object_mut().unwrap().remove("annotations")), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" has the annotation pillion.dev/sidecarsets \"\" where \"a,b\" belongs; delete it if nobody needs it; Pillion does not adopt what it did not make")]
-#[case::a_wider_role(1, |object: &mut Value| object["rules"][0]["verbs"] = json!(["*"]), "503 spec.serviceAccountName: Role \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" does not say yet what the SidecarSets say; the controller prepares it; try again")]
-#[case::another_role(2, |object: &mut Value| object["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" does not say yet what the SidecarSets say; the controller prepares it; try again")]
-#[case::a_cluster_role_of_the_name(2, |object: &mut Value| object["roleRef"]["kind"] = json!("ClusterRole"), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" does not say yet what the SidecarSets say; the controller prepares it; try again")]
-#[case::a_second_subject(2, |object: &mut Value| object["subjects"].as_array_mut().unwrap().push(json!({"kind": "User", "name": "dev"})), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" does not say yet what the SidecarSets say; the controller prepares it; try again")]
-#[case::another_namespace(2, |object: &mut Value| object["subjects"][0]["namespace"] = json!("bank"), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" does not say yet what the SidecarSets say; the controller prepares it; try again")]
-#[case::a_terminating_account(0, |object: &mut Value| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"), "503 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" is being deleted; the controller prepares it; try again")]
-#[case::a_role_that_goes(1, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/gc-pending"] = json!("2026-01-01T00:00:00Z"), "503 spec.serviceAccountName: Role \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" is about to be collected; the controller prepares it; try again")]
-#[case::an_annotation_with_line_breaks(0, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("x\n\nall is well; run \u{1b}[31mthis"), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\" has the annotation pillion.dev/sidecarsets \"x\\n\\nall is well; run \\u{1b}[31mthis\" where \"a,b\" belongs; delete it if nobody needs it; Pillion does not adopt what it did not make")]
-fn g2_g5_merged_objects_that_are_not_what_they_should_be(#[case] which: usize, #[case] edit: fn(&mut Value), #[case] message: &str) {
+#[case::an_account_for_other_sets(0, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("a,b,c"), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, has the annotation pillion.dev/sidecarsets \"a,b,c\" where \"a,b\" belongs; delete it if nobody needs it; Pillion does not adopt what it did not make")]
+#[case::an_account_without_the_annotation(0, |object: &mut Value| drop(object["metadata"].as_object_mut().unwrap().remove("annotations")), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, has the annotation pillion.dev/sidecarsets \"\" where \"a,b\" belongs; delete it if nobody needs it; Pillion does not adopt what it did not make")]
+#[case::a_wider_role(1, |object: &mut Value| object["rules"][0]["verbs"] = json!(["*"]), "503 spec.serviceAccountName: Role \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, does not say yet what the SidecarSets say; the controller prepares it; try again")]
+#[case::another_role(2, |object: &mut Value| object["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, does not say yet what the SidecarSets say; the controller prepares it; try again")]
+#[case::a_cluster_role_of_the_name(2, |object: &mut Value| object["roleRef"]["kind"] = json!("ClusterRole"), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, does not say yet what the SidecarSets say; the controller prepares it; try again")]
+#[case::a_second_subject(2, |object: &mut Value| object["subjects"].as_array_mut().unwrap().push(json!({"kind": "User", "name": "dev"})), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, does not say yet what the SidecarSets say; the controller prepares it; try again")]
+#[case::another_namespace(2, |object: &mut Value| object["subjects"][0]["namespace"] = json!("bank"), "503 spec.serviceAccountName: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, does not say yet what the SidecarSets say; the controller prepares it; try again")]
+#[case::a_terminating_account(0, |object: &mut Value| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"), "503 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, is being deleted; the controller prepares it; try again")]
+#[case::a_role_that_goes(1, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/gc-pending"] = json!("2026-01-01T00:00:00Z"), "503 spec.serviceAccountName: Role \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, is about to be collected; the controller prepares it; try again")]
+#[case::an_annotation_with_line_breaks(0, |object: &mut Value| object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("x\n\nall is well; run \u{1b}[31mthis"), "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" in namespace \"web\", merged for the SidecarSets a,b, has the annotation pillion.dev/sidecarsets \"x\\n\\nall is well; run \\u{1b}[31mthis\" where \"a,b\" belongs; delete it if nobody needs it; Pillion does not adopt what it did not make")]
+fn g2_g5_merged_objects_that_are_not_what_they_should_be(
+    #[case] which: usize,
+    #[case] edit: fn(&mut Value),
+    #[case] message: &str,
+) {
     let mut objects = merged_objects();
     edit(&mut objects[which]);
     let cluster = Court::with(["a", "b"].map(account).into_iter().chain(objects));
@@ -235,7 +246,10 @@ fn e4_the_app_does_not_mount_a_sidecars_token(#[case] mounts: Value, #[case] vol
         let attack = edited(pod(), |pod| {
             pod["spec"]["volumes"].as_array_mut().unwrap().append(volumes.clone().as_array_mut().unwrap());
             if list == "containers" {
-                pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().append(mounts.clone().as_array_mut().unwrap());
+                pod["spec"]["containers"][0]["volumeMounts"]
+                    .as_array_mut()
+                    .unwrap()
+                    .append(mounts.clone().as_array_mut().unwrap());
             } else {
                 pod["spec"]["initContainers"] = json!([{"name": "app-init", "image": "i", "volumeMounts": mounts}]);
             }
@@ -245,7 +259,10 @@ fn e4_the_app_does_not_mount_a_sidecars_token(#[case] mounts: Value, #[case] vol
         }
     }
     let honest = edited(pod(), |pod| {
-        pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(json!({"name": "v", "mountPath": "/v"}));
+        pod["spec"]["containers"][0]["volumeMounts"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "v", "mountPath": "/v"}));
         pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "v", "secret": {"secretName": "mine"}}));
     });
     assert_eq!(holders(&injected(&honest, &[set("a", "agent")])), ["a: agent"]);
@@ -278,7 +295,10 @@ fn e4_the_app_does_not_take_a_sidecars_token_from_the_environment(#[case] contai
 fn b0_further_tokens_do_not_become_the_sidecars(#[case] name: &str, #[case] token: Value, #[case] path: &str) {
     let further = |list: &str| {
         edited(pod(), |pod| {
-            pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}}));
+            pod["spec"]["volumes"]
+                .as_array_mut()
+                .unwrap()
+                .push(json!({"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}}));
             let container = json!({"name": "other", "image": "i", "volumeMounts": [{"name": name, "mountPath": path}]});
             if pod["spec"][list].is_null() {
                 pod["spec"][list] = json!([]);
@@ -290,7 +310,10 @@ fn b0_further_tokens_do_not_become_the_sidecars(#[case] name: &str, #[case] toke
         let after = injected(&further(list), &[set("a", "agent")]);
         assert!(holders(&after).iter().all(|holder| !holder.ends_with("agent")), "{:?}", holders(&after));
         let answer = admit_in(&further(list), json!({"onAppServiceAccount": "Deny"}), &[set("a", "agent")], cluster());
-        assert!(verdict(&answer).contains("container \"other\" mounts a token of the Pod's ServiceAccount"), "{answer:?}");
+        assert!(
+            verdict(&answer).contains("container \"other\" mounts a token of the Pod's ServiceAccount"),
+            "{answer:?}"
+        );
         let isolated = injected(&further(list), &[isolated("a", "agent")]);
         assert!(holders(&isolated).contains(&"a: sidecarset-token-d4f0bc5a29de06b5".to_owned()));
     }
@@ -325,9 +348,15 @@ fn e4_a_container_of_the_sidecars_name_is_not_the_sidecar() {
     let impostor = edited(pod(), |pod| {
         pod["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "a", "image": "evil:1"}));
     });
-    assert_eq!(told(&impostor, &[isolated("a", "agent")]), "403 SidecarSet \"a\": spec.containers[0].name: sidecar \"a\" has the name of a container of the Pod; rename the Pod's \"a\" or the sidecar");
+    assert_eq!(
+        told(&impostor, &[isolated("a", "agent")]),
+        "403 SidecarSet \"a\": spec.containers[0].name: sidecar \"a\" has the name of a container of the Pod; rename the Pod's \"a\" or the sidecar"
+    );
     let init = edited(pod(), |pod| pod["spec"]["initContainers"] = json!([{"name": "a", "image": "evil:1"}]));
-    assert_eq!(told(&init, &[isolated("a", "agent")]), "403 SidecarSet \"a\": spec.containers[0].name: sidecar \"a\" has the name of an init container of the Pod; rename the Pod's \"a\" or the sidecar");
+    assert_eq!(
+        told(&init, &[isolated("a", "agent")]),
+        "403 SidecarSet \"a\": spec.containers[0].name: sidecar \"a\" has the name of an init container of the Pod; rename the Pod's \"a\" or the sidecar"
+    );
 }
 
 /// With the records of an injected Pod, whatever decides what runs is written anew.
@@ -368,9 +397,15 @@ fn b2_forged_mounts_of_a_sidecar(#[case] mounts: Value, #[case] message: &str) {
 fn b1_a_volume_of_the_token_that_is_not_ours_is_refused() {
     let with = |volume: Value| edited(pod(), |pod| pod["spec"]["volumes"].as_array_mut().unwrap().push(volume));
     let forged = with(json!({"name": volume_of("agent"), "emptyDir": {}}));
-    assert_eq!(told(&forged, &[isolated("a", "agent")]), "403 spec.volumes: the volume \"sidecarset-sa-d4f0bc5a29de06b5\" is not the one that holds the token of \"agent\"; remove it; the name is Pillion's");
+    assert_eq!(
+        told(&forged, &[isolated("a", "agent")]),
+        "403 spec.volumes: the volume \"sidecarset-sa-d4f0bc5a29de06b5\" is not the one that holds the token of \"agent\"; remove it; the name is Pillion's"
+    );
     let of_pod = with(edited(automounted(&volume_of("agent")), |_| ()));
-    assert_eq!(told(&of_pod, &[isolated("a", "agent")]), "403 spec.volumes: the volume \"sidecarset-sa-d4f0bc5a29de06b5\" is not the one that holds the token of \"agent\"; remove it; the name is Pillion's");
+    assert_eq!(
+        told(&of_pod, &[isolated("a", "agent")]),
+        "403 spec.volumes: the volume \"sidecarset-sa-d4f0bc5a29de06b5\" is not the one that holds the token of \"agent\"; remove it; the name is Pillion's"
+    );
     let same = injected(&pod(), &[isolated("a", "agent")])["spec"]["volumes"][1].clone();
     assert_eq!(told(&with(same), &[isolated("a", "agent")]), "accepted");
 }
@@ -390,7 +425,10 @@ fn e4_a_set_without_an_account_gets_no_token() {
         })
     };
     let thief = plain(json!([{"name": volume_of("agent"), "mountPath": "/t"}]), json!([]));
-    assert_eq!(told(&pod(), &[set("a", "agent"), thief]), "403 spec: container \"b\" mounts the volume \"sidecarset-sa-d4f0bc5a29de06b5\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token");
+    assert_eq!(
+        told(&pod(), &[set("a", "agent"), thief]),
+        "403 spec: container \"b\" mounts the volume \"sidecarset-sa-d4f0bc5a29de06b5\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token"
+    );
     let projecting = plain(
         json!([{"name": "t", "mountPath": "/t"}]),
         json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]),
@@ -432,9 +470,8 @@ fn a5_9_a_revision_has_no_say_in_the_identity() {
             "serviceAccountName": "admin", "serviceAccountMode": "Pod", "serviceAccountPermissions": [rule("*", "*", "*")],
         }},
     });
-    let pinned = |set: Value| {
-        edited(set, |set| set["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "a-1"}}))
-    };
+    let pinned =
+        |set: Value| edited(set, |set| set["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "a-1"}}));
     let cluster = || Court::with([account("agent"), account("admin"), revision.clone()]);
     let after = admit_in(&pod(), json!({}), &[pinned(set("a", "agent"))], cluster()).mutated_object.unwrap();
     assert_eq!(holders(&after), ["a: agent"]);
@@ -459,7 +496,10 @@ fn e1_pods_in_protected_namespaces() {
         });
         verdict(&ask(&request, &gated(&json!({}), sets), &Arc::new(cluster())))
     };
-    assert_eq!(tell(&[set("a", "agent")]), "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces");
+    assert_eq!(
+        tell(&[set("a", "agent")]),
+        "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces"
+    );
     let plain = edited(set("a", "agent"), |set| {
         for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
             set["spec"].as_object_mut().unwrap().remove(key);
@@ -478,17 +518,22 @@ fn a1_6_the_namespace_is_the_requests() {
         metadata.insert("generateName".to_owned(), json!("p-"));
     });
     assert_eq!(holders(&injected(&nowhere, &[set("a", "agent")])), ["a: agent"]);
-    let request = |namespace: &str, pod: &Value| {
-        edited(request(pod), |request| request["namespace"] = json!(namespace))
-    };
+    let request =
+        |namespace: &str, pod: &Value| edited(request(pod), |request| request["namespace"] = json!(namespace));
     let settings = gated(&json!({}), &[set("a", "agent")]);
-    assert_eq!(verdict(&ask(&request("kube-system", &nowhere), &settings, &Arc::new(cluster()))), "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces");
+    assert_eq!(
+        verdict(&ask(&request("kube-system", &nowhere), &settings, &Arc::new(cluster()))),
+        "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces"
+    );
     // No API server sends this: it would be a way around a protected namespace.
-    assert_eq!(verdict(&ask(&request("kube-system", &pod()), &settings, &Arc::new(cluster()))), "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces");
+    assert_eq!(
+        verdict(&ask(&request("kube-system", &pod()), &settings, &Arc::new(cluster()))),
+        "403 SidecarSet \"a\": spec.serviceAccountName: no sidecar gets a ServiceAccount in the protected namespace \"kube-system\"; exclude the namespace from the SidecarSet, or change serviceAccounts.protectedNamespaces"
+    );
 }
 
 #[test]
-fn a1_9_mirror_pods_stay_as_they_are() {
+fn a1_9_e9_mirror_pods_stay_as_they_are() {
     let mirror = edited(running_as(""), |pod| {
         pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": ""});
     });
@@ -503,7 +548,12 @@ fn v1_without_the_gate_pods_get_no_identity_and_nothing_is_looked_up() {
     let cluster = Arc::new(cluster());
     let off = |set: Value| json!({ "sidecarSets": [set] });
     let answer = ask(&request(&pod()), &off(set("a", "agent")), &cluster);
-    assert_eq!(answer.warnings.unwrap(), ["SidecarSet \"a\" is injected without its ServiceAccount: the feature gate SidecarSetServiceAccountInjection is off"]);
+    assert_eq!(
+        answer.warnings.unwrap(),
+        [
+            "SidecarSet \"a\" is injected without its ServiceAccount: the feature gate SidecarSetServiceAccountInjection is off"
+        ]
+    );
     assert_eq!(holders(&answer.mutated_object.unwrap()), ["app: default"]);
     assert_eq!(cluster.looked_up(), [""; 0]);
     let merged = ask(&request(&running_as(&merged_name())), &off(set("a", "agent")), &cluster);
@@ -515,7 +565,10 @@ fn e3_m1_m4_conflicts_name_everybody() {
     let refusing = edited(set("b", "b"), |set| {
         set["spec"].as_object_mut().unwrap().remove("behaviorWhenServiceAccountInjection");
     });
-    assert_eq!(told(&pod(), &[set("a", "a"), refusing]), "403 SidecarSet \"a\": spec.serviceAccountName: SidecarSets want different ServiceAccounts for one Pod: \"a\" wants \"a\" (Merge), \"b\" wants \"b\" (Refuse); give them one account, the behaviour Merge or the mode Isolate; SidecarSet \"b\": spec.serviceAccountName: SidecarSets want different ServiceAccounts for one Pod: \"a\" wants \"a\" (Merge), \"b\" wants \"b\" (Refuse); give them one account, the behaviour Merge or the mode Isolate");
+    assert_eq!(
+        told(&pod(), &[set("a", "a"), refusing]),
+        "403 SidecarSet \"a\": spec.serviceAccountName: wants ServiceAccount \"a\" (Merge) for a Pod of namespace \"web\", and other SidecarSets want another; give them one account, the behaviour Merge or the mode Isolate; SidecarSet \"b\": spec.serviceAccountName: wants ServiceAccount \"b\" (Refuse) for a Pod of namespace \"web\", and other SidecarSets want another; give them one account, the behaviour Merge or the mode Isolate"
+    );
     assert_eq!(told(&pod(), &[set("a", "a"), isolated("b", "b")]), "accepted");
 }
 
@@ -525,26 +578,54 @@ fn v3_an_account_that_cannot_be_read_is_not_missing() {
         let cluster = Court::default().answering(&account("agent"), Err(ClusterError::Failed(text.to_owned())));
         verdict(&admit_in(&pod(), json!({"onMissing": "Skip"}), &[set("a", "agent")], cluster))
     };
-    assert_eq!(failing("ApiError: serviceaccounts \"agent\" is forbidden: User \"secret\": Forbidden"), "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it");
-    assert_eq!(failing("deadline has elapsed"), "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": no answer in time; try again");
-    assert_eq!(verdict(&admit_in(&pod(), json!({}), &[set("a", "agent")], Court::default())), "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" does not exist in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip");
-    let going = edited(account("agent"), |account| account["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    assert_eq!(verdict(&admit_in(&pod(), json!({}), &[set("a", "agent")], Court::with([going]))), "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" is being deleted in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip");
+    assert_eq!(
+        failing("ApiError: serviceaccounts \"agent\" is forbidden: User \"secret\": Forbidden"),
+        "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it"
+    );
+    assert_eq!(
+        failing("deadline has elapsed"),
+        "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": no answer in time; try again"
+    );
+    assert_eq!(
+        verdict(&admit_in(&pod(), json!({}), &[set("a", "agent")], Court::default())),
+        "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" does not exist in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
+    );
+    let going =
+        edited(account("agent"), |account| account["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    assert_eq!(
+        verdict(&admit_in(&pod(), json!({}), &[set("a", "agent")], Court::with([going]))),
+        "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" is being deleted in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
+    );
     let skipped = admit_in(&pod(), json!({"onMissing": "Skip"}), &[set("a", "agent")], Court::default());
-    assert_eq!(skipped.warnings.unwrap(), ["SidecarSet \"a\" is injected without its ServiceAccount: ServiceAccount \"agent\" does not exist in namespace \"web\""]);
+    assert_eq!(
+        skipped.warnings.unwrap(),
+        [
+            "SidecarSet \"a\" is injected without its ServiceAccount: ServiceAccount \"agent\" does not exist in namespace \"web\""
+        ]
+    );
     assert_eq!(holders(&skipped.mutated_object.unwrap()), ["app: default"]);
 }
 
 /// Sets of the settings are injected as they stand, but what they say about identity has to make sense.
 #[test]
 fn v2_v8_sets_that_were_never_validated() {
-    let with = |field: &str, value: Value| {
-        told(&pod(), &[edited(set("a", "agent"), |set| set["spec"][field] = value)])
-    };
-    assert_eq!(with("serviceAccountName", json!("default")), "403 SidecarSet \"a\": spec.serviceAccountName: every Pod has \"default\"; name an account of the sidecar's own; correct the SidecarSet");
-    assert_eq!(with("serviceAccountName", json!(merged_name())), "403 SidecarSet \"a\": spec.serviceAccountName: names that start with \"sidecarset-merged-\" belong to merged ServiceAccounts; correct the SidecarSet");
-    assert_eq!(with("serviceAccountMode", json!("Podd")), "403 SidecarSet \"a\": spec.serviceAccountMode: Unsupported value: supported values: \"SidecarsOnly\", \"Isolate\", \"Pod\"; correct the SidecarSet");
-    assert_eq!(with("serviceAccountMode", json!("Pod")), "403 SidecarSet \"a\": spec.serviceAccountName: mode Pod would give the app the permissions of \"agent\"; use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode");
+    let with = |field: &str, value: Value| told(&pod(), &[edited(set("a", "agent"), |set| set["spec"][field] = value)]);
+    assert_eq!(
+        with("serviceAccountName", json!("default")),
+        "403 SidecarSet \"a\": spec.serviceAccountName: every Pod has \"default\"; name an account of the sidecar's own; correct the SidecarSet"
+    );
+    assert_eq!(
+        with("serviceAccountName", json!(merged_name())),
+        "403 SidecarSet \"a\": spec.serviceAccountName: names that start with \"sidecarset-merged-\" belong to merged ServiceAccounts; correct the SidecarSet"
+    );
+    assert_eq!(
+        with("serviceAccountMode", json!("Podd")),
+        "403 SidecarSet \"a\": spec.serviceAccountMode: Unsupported value: supported values: \"SidecarsOnly\", \"Isolate\", \"Pod\"; correct the SidecarSet"
+    );
+    assert_eq!(
+        with("serviceAccountMode", json!("Pod")),
+        "403 SidecarSet \"a\": spec.serviceAccountName: mode Pod would give the app the permissions of \"agent\"; use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode"
+    );
 }
 
 // --- the asserting twin (B10, E11)
@@ -562,16 +643,26 @@ fn e11_a_later_webhook_undoes_or_copies() {
     let ours = injected(&pod(), &sets);
     assert_eq!(assert_twin(&ours, &sets), "accepted");
     let undone = edited(ours.clone(), |pod| pod["spec"]["containers"][1]["volumeMounts"] = json!([]));
-    assert_eq!(assert_twin(&undone, &sets), "403 spec: sidecar \"a\" lacks the token of \"agent\"; find the webhook that took it away, or the injecting policy that did not run");
+    assert_eq!(
+        assert_twin(&undone, &sets),
+        "403 spec: sidecar \"a\" lacks the token of \"agent\"; find the webhook that took it away, or the injecting policy that did not run"
+    );
     let copied = edited(ours.clone(), |pod| {
         pod["spec"]["containers"][0]["volumeMounts"] = pod["spec"]["containers"][1]["volumeMounts"].clone();
     });
-    assert_eq!(assert_twin(&copied, &sets), "403 spec: container \"app\" mounts a token of \"agent\", which is for sidecars alone; find the webhook that changed the Pod after it was injected; spec: container \"app\" mounts the volume \"sidecarset-sa-d4f0bc5a29de06b5\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token");
+    assert_eq!(
+        assert_twin(&copied, &sets),
+        "403 spec: container \"app\" mounts a token of \"agent\", which is for sidecars alone; find the webhook that changed the Pod after it was injected; spec: container \"app\" mounts the volume \"sidecarset-sa-d4f0bc5a29de06b5\", which belongs to a sidecar; remove it; only the containers of the SidecarSet may hold its token"
+    );
     let regained = edited(ours, |pod| {
         pod["spec"]["volumes"].as_array_mut().unwrap().push(automounted("kube-api-access-later"));
-        pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "kube-api-access-later", "mountPath": TOKEN_PATH}]);
+        pod["spec"]["containers"][0]["volumeMounts"] =
+            json!([{"name": "kube-api-access-later", "mountPath": TOKEN_PATH}]);
     });
-    assert_eq!(assert_twin(&regained, &sets), "403 spec: container \"app\" mounts a token of \"agent\", which is for sidecars alone; find the webhook that changed the Pod after it was injected");
+    assert_eq!(
+        assert_twin(&regained, &sets),
+        "403 spec: container \"app\" mounts a token of \"agent\", which is for sidecars alone; find the webhook that changed the Pod after it was injected"
+    );
     // A Pod that has never met the injecting policy has no sidecar that could lack anything.
     assert_eq!(assert_twin(&pod(), &sets), "accepted");
 }
@@ -580,5 +671,8 @@ fn e11_a_later_webhook_undoes_or_copies() {
 fn e6_the_twin_sees_a_merged_account_in_the_apps_hands() {
     let sets = [set("a", "a"), set("b", "b")];
     assert_eq!(assert_twin(&injected(&pod(), &sets), &sets), "accepted");
-    assert_eq!(assert_twin(&running_as(&merged_name()), &sets), "403 spec: container \"app\" mounts a token of \"sidecarset-merged-7e18f737311b2dc3\", which is for sidecars alone; find the webhook that changed the Pod after it was injected");
+    assert_eq!(
+        assert_twin(&running_as(&merged_name()), &sets),
+        "403 spec: container \"app\" mounts a token of \"sidecarset-merged-7e18f737311b2dc3\", which is for sidecars alone; find the webhook that changed the Pod after it was injected"
+    );
 }

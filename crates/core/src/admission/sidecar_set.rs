@@ -194,8 +194,7 @@ fn judge(
     }
     // An object that is being deleted has to lose its finalizers, whatever the rules are by now. Until it is gone it
     // may be in effect, so that nothing else of it may change unasked (P1).
-    let only_goes =
-        |old: &SidecarSet| json::is_terminating(old.as_value()) && !author::concerns(set, &prepared(old));
+    let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !author::concerns(set, &prepared(old));
     if !old.is_some_and(only_goes) {
         let asked = admission::Asked { set, old, author, others, is_fine: findings.is_empty() };
         *identity = admission::judge(asked, gates.service_account_injection, rules, world);

@@ -44,8 +44,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
         if annotations(names::SIDECAR_SETS) != annotation {
             // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
             let theirs = field::quoted(&field::shortened(annotations(names::SIDECAR_SETS)));
-            let problem =
-                format!("has the annotation {} {theirs} where \"{annotation}\" belongs", names::SIDECAR_SETS);
+            let problem = format!("has the annotation {} {theirs} where \"{annotation}\" belongs", names::SIDECAR_SETS);
             let remedy = "delete it if nobody needs it; Pillion does not adopt what it did not make";
             return Err(refusal(kind, &problem, remedy, Code::Forbidden));
         }

@@ -37,16 +37,20 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
     }
     let name = name(change.old_object);
     let is_account = change.kind == "ServiceAccount";
-    let problem = if names::is_managed(name, json::text(change.old_object, &["metadata", "annotations", names::SIDECAR_SETS])) {
-        Some((
-            format!("{} \"{name}\" belongs to Pillion's controller, which alone changes and deletes it", change.kind),
-            "change or delete the SidecarSets that it is merged for".to_owned(),
-        ))
-    } else if is_account && change.operation == Operation::Delete {
-        deletion(change, name, rules, users)
-    } else {
-        None
-    };
+    let problem =
+        if names::is_managed(name, json::text(change.old_object, &["metadata", "annotations", names::SIDECAR_SETS])) {
+            Some((
+                format!(
+                    "{} \"{name}\" belongs to Pillion's controller, which alone changes and deletes it",
+                    change.kind
+                ),
+                "change or delete the SidecarSets that it is merged for".to_owned(),
+            ))
+        } else if is_account && change.operation == Operation::Delete {
+            deletion(change, name, rules, users)
+        } else {
+            None
+        };
     if let Some((problem, remedy)) = problem {
         let goes = change.operation == Operation::Delete;
         match is_terminating(change.namespace, lookup) {
