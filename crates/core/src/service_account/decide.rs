@@ -25,7 +25,7 @@ pub struct Asking {
 pub struct App<'a> {
     /// `spec.serviceAccountName`.
     pub account: &'a str,
-    /// `spec.automountServiceAccountToken`.
+    /// `spec.automountServiceAccountToken`; false where the API server would mount something else (A1-k).
     pub automount: Option<bool>,
     /// A container outside the owners that mounts a further token (B0).
     pub further_token: Option<&'a str>,
@@ -97,7 +97,13 @@ pub fn decide(
     // A merged account is never the app's own: whether it is that of this Pod's sets shows once it is clear which of
     // them are left.
     let is_merged = names::is_merged(app.account);
-    let unchanged = is_merged || Target::of(&shared).name() == Some(app.account);
+    // Sets that are skipped have no say in it: the account of the others, which the Pod got when it was admitted before,
+    // would count as its own.
+    let mut left = shared.clone();
+    if rules.on_missing == Otherwise::Skip && app.has_own_account() {
+        left.retain(|set| !matches!(exists(&set.account, namespace, lookup), Existence::Missing(_)));
+    }
+    let unchanged = is_merged || Target::of(&left).name() == Some(app.account);
     if !shared.is_empty()
         && !unchanged
         && let Some(why) = own_account(app)
@@ -183,12 +189,14 @@ fn settle(
     automounts: bool,
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
+    let is_for_all = shared.iter().any(|set| set.declared.mode == Mode::Pod);
     // A Pod that names the right merged account itself is treated like one that is given it (E6): on a Pod of ours that
     // changes nothing.
     let takes_over = swaps || names::is_merged(app.account);
-    decision.hides_token = takes_over && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly);
-    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app.
-    let explicit = takes_over || app.automount == Some(false) || (app.automount.is_none() && !automounts);
+    decision.hides_token = takes_over && !is_for_all;
+    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app. In mode
+    // `Pod` a swap leaves no trace that a second admission could tell it by, so there the sidecars always have their own.
+    let explicit = takes_over || is_for_all || app.automount == Some(false) || (app.automount.is_none() && !automounts);
     if let Some(name) = runs_as.as_ref().filter(|_| explicit) {
         for set in shared {
             decision.grants.push(Grant {

@@ -38,6 +38,13 @@ fn is_automounted(volume: &Value) -> bool {
         && tokens_of(volume).all(|token| json::text(token, &["audience"]).is_empty())
 }
 
+/// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+pub fn is_misled(pod: &Value) -> bool {
+    let mut volumes = json::items(pod, &["spec", "volumes"]).iter();
+    let adopted = volumes.find(|volume| pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
+    adopted.is_some_and(|volume| !is_automounted(volume))
+}
+
 /// The tokens of the Pod's account that a volume projects.
 fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     let sources = json::items(volume, &["projected", "sources"]);
@@ -150,15 +157,21 @@ pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason
     reasons
 }
 
-/// B10: owners that lack the token which a decision gives them.
-pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+/// B10: owners that lack the token which a decision gives them: it is not mounted, or something else is mounted in its
+/// place, is in its volume, or is what the Pod runs under by now.
+pub fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    for (account, owners) in accounts.iter() {
-        let wanted = names::token_volume(account);
+    for (account, owners) in accounts(decision, owners).iter() {
+        let name = names::token_volume(account);
+        let token = token_of(decision, account);
+        let is_there = (token == Token::OfSecret || json::text(pod, &["spec", "serviceAccountName"]) == account)
+            && volume(pod, &name).is_some_and(|volume| *volume == token_volume(&name, account, token));
         for container in containers(pod).filter(|container| owners.contains(pod::name(container))) {
-            let has = mounts(container)
+            let mut at_path = mounts(container)
                 .iter()
-                .any(|mount| pod::name(mount) == wanted && names::is_mount_path(json::text(mount, &["mountPath"])));
+                .filter(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
+                .peekable();
+            let has = is_there && at_path.peek().is_some() && at_path.all(|mount| pod::name(mount) == name);
             if !has {
                 reasons.push(Reason {
                     sidecar_set: None,
@@ -171,6 +184,11 @@ pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> 
         }
     }
     reasons
+}
+
+/// Where the token of an account comes from, for those who are granted it.
+fn token_of(decision: &Decision, account: &str) -> Token {
+    decision.grants.iter().find(|grant| grant.account == account).map_or(Token::OfPod, |grant| grant.token)
 }
 
 /// E11: containers that hold a token of the Pod's account although it was swapped so that only the sidecars have it.
@@ -246,8 +264,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Se
             hide(spec, before, &accounts, owners, &mut warnings);
         }
         for (account, containers) in accounts.iter() {
-            let token = decision.grants.iter().find(|grant| grant.account == *account).map(|grant| grant.token);
-            give(spec, before, account, token.unwrap_or(Token::OfPod), containers, &mut reasons);
+            give(spec, before, account, token_of(decision, account), containers, &mut reasons);
         }
         if let Some(account) = &decision.account {
             // The alias follows only where it is the one that is set (A1-3).

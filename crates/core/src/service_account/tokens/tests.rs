@@ -231,8 +231,7 @@ fn e4_nobody_but_owners_reaches_a_sidecars_token(#[case] container: Value, #[cas
 
 #[test]
 fn b10_owners_without_their_token_are_found() {
-    let accounts = accounts(&isolate(), &agent());
-    let texts: Vec<String> = lacking(&pod(), &accounts).iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = lacking(&pod(), &isolate(), &agent()).iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
         [
@@ -241,7 +240,7 @@ fn b10_owners_without_their_token_are_found() {
         ]
     );
     let settled = settle(&pod(), &isolate(), &agent()).unwrap();
-    assert_eq!(lacking(&settled.pod, &accounts), []);
+    assert_eq!(lacking(&settled.pod, &isolate(), &agent()), []);
 }
 
 #[test]
