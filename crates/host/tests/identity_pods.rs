@@ -380,11 +380,11 @@ fn e4_forged_records_give_no_container_the_token(#[case] field: &str, #[case] va
 
 /// What others add to a sidecar, and what would put the token where somebody else reads it.
 #[rstest]
-#[case::a_shared_volume_over_the_token(json!([{"name": "mine", "mountPath": TOKEN_PATH}]), "403 spec.containers: sidecar \"a\" has the volume \"mine\" where its token belongs; remove that mount, from the SidecarSet or from the Pod that was injected before")]
+#[case::a_shared_volume_over_the_token(json!([{"name": "mine", "mountPath": TOKEN_PATH}]), "403 spec.containers: sidecar \"a\" has the volume \"mine\" where its token belongs; remove the mount from the SidecarSet")]
 #[case::beside_the_token(json!([
     {"name": "sidecarset-sa-d4f0bc5a29de06b5", "readOnly": true, "mountPath": TOKEN_PATH},
     {"name": "mine", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"},
-]), "403 spec.containers: sidecar \"a\" has the volume \"mine\" where its token belongs; remove that mount, from the SidecarSet or from the Pod that was injected before")]
+]), "403 spec.containers: sidecar \"a\" has the volume \"mine\" where its token belongs; remove the mount from the SidecarSet")]
 fn b2_forged_mounts_of_a_sidecar(#[case] mounts: Value, #[case] message: &str) {
     let forged = injected_with_records(|pod| {
         pod["spec"]["volumes"].as_array_mut().unwrap().push(json!({"name": "mine", "emptyDir": {}}));

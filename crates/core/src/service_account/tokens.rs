@@ -386,7 +386,7 @@ fn give(
             if let Some(mounted) = foreign {
                 let problem =
                     format!("sidecar \"{container_name}\" has the volume \"{mounted}\" where its token belongs");
-                let remedy = "remove that mount, from the SidecarSet or from the Pod that was injected before";
+                let remedy = "remove the mount from the SidecarSet";
                 reasons.push(refuse(format!("spec.{list}"), problem, remedy));
             }
         }
