@@ -145,6 +145,14 @@ pub fn decide(
     if is_merged && target.name() != Some(app.account) {
         return Err(vec![foreign_merged(app.account)]);
     }
+    // With the right name the Pod is one of ours that is admitted again, or wants to pass for one: nobody but the
+    // sidecars is to hold the token.
+    if is_merged
+        && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly)
+        && let Some(container) = app.further_token
+    {
+        return Err(vec![greedy(app.account, container)]);
+    }
     let runs_as = match target {
         Target::Conflict => {
             let remedy = "give them one account, the behaviour Merge or the mode Isolate";
@@ -182,10 +190,13 @@ fn settle(
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
     let is_for_all = shared.iter().any(|set| set.declared.mode == Mode::Pod);
-    decision.hides_token = swaps && !is_for_all;
+    // A Pod that names the right merged account itself is treated like one that is given it (E6): on a Pod of ours that
+    // changes nothing.
+    let takes_over = swaps || names::is_merged(app.account);
+    decision.hides_token = takes_over && !is_for_all;
     // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app. In mode
     // `Pod` a swap leaves no trace that a second admission could tell it by, so there the sidecars always have their own.
-    let explicit = swaps || is_for_all || app.automount == Some(false) || (app.automount.is_none() && !automounts);
+    let explicit = takes_over || is_for_all || app.automount == Some(false) || (app.automount.is_none() && !automounts);
     if let Some(name) = runs_as.as_ref().filter(|_| explicit) {
         for set in shared {
             decision.grants.push(Grant {
@@ -273,6 +284,19 @@ pub fn foreign_merged(account: &str) -> Reason {
         sidecar_set: None,
         field: field(),
         problem: format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's"),
+        remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
+        code: Code::Forbidden,
+    }
+}
+
+/// E6: the token of a merged account is for sidecars alone.
+fn greedy(account: &str, container: &str) -> Reason {
+    Reason {
+        sidecar_set: None,
+        field: field(),
+        problem: format!(
+            "container \"{container}\" mounts a token of the merged ServiceAccount \"{account}\", which is for sidecars alone"
+        ),
         remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
         code: Code::Forbidden,
     }

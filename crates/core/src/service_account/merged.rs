@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::decide::Asking;
 use super::{names, permissions};
-use crate::field::FieldPath;
+use crate::field::{self, FieldPath};
 use crate::json;
 use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
@@ -42,7 +42,9 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
         };
         let annotations = |key| json::text(&found, &["metadata", "annotations", key]);
         if annotations(names::SIDECAR_SETS) != annotation {
-            let problem = format!("is for the SidecarSets \"{}\"", annotations(names::SIDECAR_SETS));
+            // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
+            let theirs = field::quoted(&field::shortened(annotations(names::SIDECAR_SETS)));
+            let problem = format!("has the annotation {} {theirs} where \"{annotation}\" belongs", names::SIDECAR_SETS);
             let remedy = "delete it if nobody needs it; Pillion does not adopt what it did not make";
             return Err(refusal(kind, &problem, remedy, Code::Forbidden));
         }

@@ -116,9 +116,23 @@ fn reaches(pod: &Value, container: &Value, owns: &dyn Fn(&str) -> bool) -> Vec<S
     found
 }
 
-/// The tokens of sidecars that a container reaches for, as what it does (E7).
+/// The tokens of sidecars that a container which is added to a running Pod reaches for, as what it does (E7).
+///
+/// Where a volume of ours projects a token of the Pod's account, that account was given for the sidecars: then every
+/// volume that projects one gives it away, above all one that no container mounted when the Pod was admitted (B0).
+/// Annotations do not count, for those can be edited.
 pub fn reached_for(pod: &Value, container: &Value) -> Vec<String> {
-    reaches(pod, container, &|_| false)
+    let mut found = reaches(pod, container, &|_| false);
+    let is_ours = |volume: &Value| pod::name(volume).starts_with(names::TOKEN_VOLUME_PREFIX);
+    if json::items(pod, &["spec", "volumes"]).iter().any(|volume| is_ours(volume) && projects_token(volume)) {
+        for mount in mounts(container) {
+            let mounted = volume(pod, pod::name(mount)).filter(|volume| !is_ours(volume) && projects_token(volume));
+            if let Some(volume) = mounted {
+                found.push(format!("mounts the volume \"{}\"", pod::name(volume)));
+            }
+        }
+    }
+    found
 }
 
 /// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
@@ -179,12 +193,13 @@ fn token_of(decision: &Decision, account: &str) -> Token {
 
 /// E11: containers that hold a token of the Pod's account although it was swapped so that only the sidecars have it.
 ///
-/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly.
+/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly. A merged
+/// account is never a Pod's own, whatever it says.
 pub fn regained(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
     let account = json::text(pod, &["spec", "serviceAccountName"]);
     let record = json::parse(json::text(pod, &["metadata", "annotations", INJECTED]).as_bytes()).unwrap_or_default();
     let mut reasons = Vec::new();
-    if json::text(&record, &["injected"]) != account {
+    if json::text(&record, &["injected"]) != account && !names::is_merged(account) {
         return reasons;
     }
     let owners = accounts.get(account);
@@ -366,19 +381,31 @@ fn give(
                 ("readOnly", Value::Bool(true)),
                 ("mountPath", names::MOUNT_PATH.into()),
             ]);
-            let Some(there) = mounts.iter_mut().find(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
-            else {
+            // Paths that are written differently may be one place: a second mount there would hide the token (A1-j).
+            let (mut is_there, mut foreign) = (false, None);
+            mounts.retain_mut(|there| {
+                if !names::is_mount_path(json::text(there, &["mountPath"])) {
+                    return true;
+                }
+                let mounted = pod::name(there);
+                if mounted != name && !volume(before, mounted).is_some_and(is_automounted) {
+                    foreign = Some(mounted.to_owned());
+                } else if is_there {
+                    return false;
+                } else if mounted != name || !json::flag(there, &["readOnly"]) {
+                    *there = mount.clone();
+                }
+                is_there = true;
+                true
+            });
+            if !is_there {
                 mounts.push(mount);
-                continue;
-            };
-            let mounted = pod::name(there);
-            if mounted != name && !volume(before, mounted).is_some_and(is_automounted) {
+            }
+            if let Some(mounted) = foreign {
                 let problem =
                     format!("sidecar \"{container_name}\" has the volume \"{mounted}\" where its token belongs");
                 let remedy = "remove the mount from the SidecarSet";
                 reasons.push(refuse(format!("spec.{list}"), problem, remedy));
-            } else if mounted != name || !json::flag(there, &["readOnly"]) {
-                *there = mount;
             }
         }
     }
