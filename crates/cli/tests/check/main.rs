@@ -5,6 +5,7 @@ mod identities;
 mod policies;
 mod roles;
 mod support;
+mod twin;
 mod warnings;
 
 use std::fs;

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::support::{found, json_set};
 
-const PODS: [&str; 3] = ["", "pods", "CREATE"];
+pub const PODS: [&str; 3] = ["", "pods", "CREATE"];
 const SETS: [&str; 3] = ["apps.kruise.io", "sidecarsets", "CREATE UPDATE"];
-const EPHEMERAL: [&str; 3] = ["", "pods/ephemeralcontainers", "UPDATE"];
-const SECRETS: [&str; 3] = ["", "secrets", "CREATE UPDATE"];
+pub const EPHEMERAL: [&str; 3] = ["", "pods/ephemeralcontainers", "UPDATE"];
+pub const SECRETS: [&str; 3] = ["", "secrets", "CREATE UPDATE"];
 const ACCOUNTS: [&str; 3] = ["", "serviceaccounts", "UPDATE DELETE"];
 const RBAC: [&str; 3] = ["rbac.authorization.k8s.io", "roles rolebindings", "UPDATE DELETE"];
 const APPS: [&str; 3] = ["apps", "deployments statefulsets daemonsets replicasets", "CREATE UPDATE"];
@@ -16,7 +16,7 @@ const BATCH: [&str; 3] = ["batch", "jobs cronjobs", "CREATE UPDATE"];
 const CLONES: [&str; 3] = ["apps.kruise.io", "clonesets", "CREATE UPDATE"];
 
 /// A policy of this name that is asked about `rules` and may read everything.
-fn policy(name: &str, rules: &[[&str; 3]], settings: &Value) -> Value {
+pub fn policy(name: &str, rules: &[[&str; 3]], settings: &Value) -> Value {
     let words = |text: &str| text.split(' ').map(Value::from).collect::<Value>();
     let rules: Vec<Value> = rules
         .iter()
@@ -45,7 +45,7 @@ fn policy(name: &str, rules: &[[&str; 3]], settings: &Value) -> Value {
     })
 }
 
-fn with(mut policy: Value, field: &str, value: Value) -> Value {
+pub fn with(mut policy: Value, field: &str, value: Value) -> Value {
     policy["spec"][field] = value;
     policy
 }
@@ -66,7 +66,7 @@ fn settings(accounts: &[(&str, Value)]) -> Value {
     })
 }
 
-fn of_logs() -> Value {
+pub fn of_logs() -> Value {
     settings(&[("logs", json!({}))])
 }
 
@@ -78,14 +78,14 @@ fn merging() -> Value {
     settings(&[("logs", merge.clone()), ("mesh", merge)])
 }
 
-fn twin(settings: &Value) -> Value {
+pub fn twin(settings: &Value) -> Value {
     let mut settings = settings.clone();
     settings["role"] = json!("Assert");
     with(policy("twin", &[PODS], &settings), "mutating", json!(false))
 }
 
 /// What is found, without severities and places: `path: message -> remedy`.
-fn said(policies: &[Value]) -> Vec<String> {
+pub fn said(policies: &[Value]) -> Vec<String> {
     let text: Vec<String> = policies.iter().map(|policy| format!("---\n{policy}\n")).collect();
     let found = found(&text.concat());
     assert!(found.iter().all(|line| line.starts_with("warning ")), "{found:#?}");
@@ -93,7 +93,7 @@ fn said(policies: &[Value]) -> Vec<String> {
 }
 
 /// Everything that identities need, in policies of their own.
-fn complete(settings: &Value) -> [Value; 4] {
+pub fn complete(settings: &Value) -> [Value; 4] {
     [
         policy("pods", &[PODS], settings),
         policy("sets", &[SETS], settings),
@@ -176,14 +176,6 @@ fn accounts_are_read_for_pods() {
           refused with 503"
         ]
     );
-}
-
-#[test]
-fn b10_the_twin_reads_what_the_injecting_policy_reads() {
-    let twin = with(twin(&of_logs()), "contextAwareResources", json!([]));
-    let said = said(&[policy("pods", &[PODS, EPHEMERAL, SECRETS], &of_logs()), twin]);
-    assert_eq!(said.len(), 1, "{said:#?}");
-    assert!(said[0].contains("SidecarSet \"logs\" names a ServiceAccount, but the policy may not read"), "{said:#?}");
 }
 
 #[test]
@@ -309,67 +301,6 @@ fn e12_policies_have_to_answer_and_to_refuse(
     assert_eq!(said, expected);
 }
 
-fn edited(mut value: Value, pointer: &str, new: Value) -> Value {
-    *value.pointer_mut(pointer).unwrap() = new;
-    value
-}
-
-#[rstest]
-#[case::mutating(
-    with(twin(&of_logs()), "mutating", json!(true)),
-    "spec.mutating: the asserting twin is asked among the mutating webhooks, before others are done with the Pod -> set it \
-     to false"
-)]
-#[case::other_rules(
-    with(twin(&of_logs()), "rules", json!([])),
-    "spec.rules: the asserting twin only looks at Pods that are created, and no rule asks it about them -> add a rule with \
-     apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]"
-)]
-#[case::monitoring(
-    with(twin(&of_logs()), "mode", json!("monitor")),
-    "spec.mode: the policy only monitors: nothing is refused -> set it to protect when its log says what you expect"
-)]
-#[case::ignored(
-    with(twin(&of_logs()), "failurePolicy", json!("Ignore")),
-    "spec.failurePolicy: while the policy server does not answer, Pods start although their tokens may not be where they \
-     belong -> use Fail, and leave out the namespaces that must start without it"
-)]
-#[case::without_the_gate(
-    edited(twin(&of_logs()), "/spec/settings/featureGates/SidecarSetServiceAccountInjection", json!(false)),
-    "spec.settings.featureGates: the asserting twin asserts nothing: the feature gate SidecarSetServiceAccountInjection is \
-     off -> give it the settings of the policy that injects"
-)]
-#[case::other_sets(
-    edited(twin(&of_logs()), "/spec/settings/sidecarSets/0/spec/containers/0/image", json!("agent:2")),
-    "spec.settings.sidecarSets: sidecarSets is not that of the injecting policy \"pods\": the twin judges Pods by what they \
-     did not get -> give both the same"
-)]
-#[case::other_rules_for_accounts(
-    edited(twin(&of_logs()), "/spec/settings/serviceAccounts", json!({"protectedNamespaces": [], "onMissing": "Skip"})),
-    "spec.settings.serviceAccounts: serviceAccounts is not that of the injecting policy \"pods\": the twin judges Pods by \
-     what they did not get -> give both the same"
-)]
-fn b10_a_twin_is_held_against_the_policy_that_injects(#[case] twin: Value, #[case] expected: &str) {
-    let mut policies = complete(&of_logs());
-    policies[3] = twin;
-    let said = said(&policies);
-    assert!(said.contains(&expected.to_owned()), "{said:#?}");
-    let of_twin =
-        said.iter().filter(|line| !line.starts_with("spec.settings.role") && !line.contains("injected without"));
-    assert!(of_twin.count() <= 2, "{said:#?}");
-}
-
-#[test]
-fn b10_a_policy_that_only_asserts_is_no_injecting_one() {
-    assert_eq!(
-        said(&[twin(&of_logs())]),
-        [
-            "spec.settings.role: this policy only asserts, and no policy here injects -> check it together with the policy \
-          that injects; that one has the role Inject"
-        ]
-    );
-}
-
 #[test]
 fn sidecar_sets_are_in_no_namespace() {
     let mut policy = policy("sets", &[SETS], &json!({"sidecarSets": []}));
@@ -392,22 +323,4 @@ fn sidecar_sets_are_in_no_namespace() {
 fn rules_name_resources_and_subresources(#[case] resources: &str, #[case] is_asked: bool) {
     let policies = [policy("pods", &[PODS, SECRETS, ["", resources, "*"]], &of_logs()), twin(&of_logs())];
     assert_eq!(said(&policies).is_empty(), is_asked);
-}
-
-#[test]
-fn a_twin_may_be_in_a_group_since_it_never_mutates() {
-    let settings = &twin(&of_logs())["spec"]["settings"];
-    let group = json!({
-        "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicyGroup", "metadata": {"name": "g"},
-        "spec": {"policies": {
-            "asserts": {"module": "registry://registry.example.com/pillion:v1", "settings": settings},
-            "injects": {"module": "registry://registry.example.com/pillion:v1", "settings": of_logs()},
-        }},
-    });
-    let said = said(&[group]);
-    assert_eq!(
-        said,
-        ["spec.policies.injects: members of a policy group may not mutate: nothing is injected -> use a \
-          ClusterAdmissionPolicy"]
-    );
 }
