@@ -2,7 +2,7 @@
 //!
 //! A policy server clones and writes the settings for every request, whatever the policy needs of them; a text costs it
 //! little, and a short one next to nothing. So a bundle is one text that is never read whole: an index says which sets
-//! can match a Pod ([`Bundle::candidates`]), each set has a short head with what matching needs, and a body that is
+//! can match a Pod ([`Bundle::sets_for`]), each set has a short head with what matching needs, and a body that is
 //! opened only where the set matches. Both are compressed with a dictionary that all share.
 //!
 //! ```text
@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use self::layout::Parts;
 use crate::json::{self, Object};
+use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
 
 pub use write::write;
@@ -96,37 +97,46 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// The sets that may match a Pod of this namespace with these labels, ascending by index, which is by name. No
-    /// other set matches; one of these may still not.
-    ///
-    /// # Errors
-    /// [`BundleError::Damaged`].
-    pub fn candidates(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
+    /// The sets that may match, ascending by index, which is by name. No other set matches; one of these may still not.
+    fn candidates(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
         anchors::find(&self.parts, namespace, labels)
     }
 
-    /// What matching needs of some sets: manifests with metadata and selectors alone.
+    /// The sets that match a Pod of this namespace with these labels, as far as can be told without the Namespace's own
+    /// labels, by name; each whole, defaulted and hashed. No body of another set is opened.
     ///
     /// # Errors
     /// [`BundleError::Damaged`].
-    pub fn heads(&self, indices: &[usize]) -> Result<Vec<SidecarSet>, BundleError> {
-        let mut heads = Vec::new();
-        if indices.is_empty() {
-            return Ok(heads);
+    pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
+        let mut sets = Vec::new();
+        let candidates = self.candidates(namespace, labels)?;
+        if candidates.is_empty() {
+            return Ok(sets);
         }
         let dictionary = self.parts.dictionary()?;
-        for index in indices {
-            heads.push(self.head_with(*index, &dictionary)?);
+        for index in candidates {
+            let head = self.head_with(index, &dictionary)?;
+            let compiled = CompiledSet::of_manifest(&head);
+            // A selector that nobody understands is for admission to complain about.
+            let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
+            if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
+                sets.push(self.body_with(index, &dictionary)?);
+            }
         }
-        Ok(heads)
+        Ok(sets)
     }
 
-    /// A whole set, defaulted and hashed.
+    /// All sets by name, each whole, defaulted and hashed.
     ///
     /// # Errors
     /// [`BundleError::Damaged`].
-    pub fn body(&self, index: usize) -> Result<SidecarSet, BundleError> {
-        self.body_with(index, &self.parts.dictionary()?)
+    pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
+        let dictionary = self.parts.dictionary()?;
+        let mut sets = Vec::new();
+        for index in 0..self.len() {
+            sets.push(self.body_with(index, &dictionary)?);
+        }
+        Ok(sets)
     }
 
     fn head_with(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {

@@ -58,9 +58,6 @@ impl Expected {
             }
         }
         let all = isolated.iter().chain(&shared);
-        let account = |set: &Set| scenario.accounts.0.get(set.account.unwrap_or_default());
-        let is_missing =
-            |set: &Set| account(set).is_none_or(|account| account.is_terminating && !account.is_unreadable);
         if all.clone().any(|set| is_missing(set)) && scenario.on_missing == "Deny" {
             return FORBIDDEN;
         }
@@ -185,6 +182,6 @@ fn is_misled(pod: &Value) -> bool {
     let called_so = |volume: &&Value| json::text(volume, &["name"]).starts_with("kube-api-access-");
     let Some(volume) = json::items(pod, &["spec", "volumes"]).iter().find(called_so) else { return false };
     let sources = json::items(volume, &["projected", "sources"]);
-    let tokens = sources.iter().filter_map(|source| source.get("serviceAccountToken"));
-    !tokens.into_iter().any(|token| token.get("audience").is_none())
+    let mut tokens = sources.iter().filter_map(|source| source.get("serviceAccountToken"));
+    !tokens.any(|token| token.get("audience").is_none())
 }

@@ -193,6 +193,22 @@ fn a1_3_an_alias_alone_is_the_pods_own_account_and_both_change_together() {
     assert_eq!((&pod["spec"]["serviceAccountName"], &pod["spec"]["serviceAccount"]), (&json!("x"), &json!("x")));
 }
 
+/// The audit event says who got which identity, and who stays without.
+#[rstest]
+#[case::given("default", "injected-serviceaccounts", "logs/x", "skipped-serviceaccounts")]
+#[case::kept("own", "skipped-serviceaccounts", "logs", "injected-serviceaccounts")]
+fn m5_identities_are_audited(#[case] account: &str, #[case] key: &str, #[case] value: &str, #[case] absent: &str) {
+    let outcome = admitted(
+        &pod(json!({"serviceAccountName": account})),
+        &set(json!({"serviceAccountName": "x"})),
+        &[],
+        true,
+        &Cluster,
+    );
+    assert_eq!(outcome.audit.get(key).map(String::as_str), Some(value));
+    assert_eq!(outcome.audit.get(absent), None);
+}
+
 /// E6, E4: what a Pod may not do while nobody in it has an identity.
 #[rstest]
 #[case::ordinary(json!({"serviceAccountName": "own"}), &[], &[])]
