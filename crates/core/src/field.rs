@@ -246,7 +246,7 @@ impl FieldError {
 }
 
 /// The beginning of a text, with dots where something is left out.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
         Some(beginning) => format!("{beginning}..."),
         None => text.to_owned(),

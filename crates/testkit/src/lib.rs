@@ -12,6 +12,7 @@
 
 pub mod cluster;
 pub mod conformance;
+pub mod identity;
 pub mod module;
 pub mod strategies;
 

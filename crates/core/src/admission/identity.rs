@@ -92,7 +92,11 @@ impl Identities {
         }
         let app = App {
             account: account(pod),
-            automount: json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool),
+            automount: if tokens::is_misled(pod) {
+                Some(false)
+            } else {
+                json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool)
+            },
             further_token: tokens::further_token(pod, &sharing),
         };
         decide::decide(&self.asking, app, namespace, rules, lookup)
@@ -132,9 +136,10 @@ pub fn assert(
     };
     let accounts = tokens::accounts(&decision, &owners);
     let mut reasons = tokens::intruders(pod, &accounts);
-    reasons.append(&mut tokens::lacking(pod, &accounts));
-    // In mode `Pod` everybody has it.
-    if !identities.asking.iter().any(|set| set.declared.mode == Mode::Pod) {
+    reasons.append(&mut tokens::lacking(pod, &decision, &owners));
+    // In mode `Pod` everybody has it, unless that set was skipped.
+    let is_granted = |set: &Asking| decision.grants.iter().any(|grant| grant.sidecar_set == set.sidecar_set);
+    if !identities.asking.iter().any(|set| set.declared.mode == Mode::Pod && is_granted(set)) {
         reasons.append(&mut tokens::regained(pod, &accounts));
     }
     reasons
@@ -166,7 +171,7 @@ pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
 }
 
 /// The account that a Pod runs under; the alias counts where the field is not set (A1-3).
-fn account(pod: &Value) -> &str {
+pub fn account(pod: &Value) -> &str {
     match json::text(pod, &["spec", "serviceAccountName"]) {
         "" => json::text(pod, &["spec", "serviceAccount"]),
         name => name,
@@ -206,3 +211,6 @@ fn refusal(set: &str, field: crate::field::FieldPath, problem: String) -> Reason
         code: Code::Forbidden,
     }
 }
+
+#[cfg(test)]
+mod tests;

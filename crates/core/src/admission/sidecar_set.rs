@@ -9,7 +9,7 @@ use crate::gates::Gates;
 use crate::json;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
-use crate::service_account::author::Author;
+use crate::service_account::author::{self, Author};
 use crate::service_account::declared;
 use crate::service_account::rules::Rules;
 use crate::service_account::{self, admission};
@@ -17,7 +17,7 @@ use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
-use crate::sidecar_set::prepare::stamp;
+use crate::sidecar_set::prepare::{prepared, stamp};
 use crate::validation::{self, Findings, canary, conflicts, injection, update, whitelist};
 
 /// The API group.
@@ -192,8 +192,10 @@ fn judge(
             conflicts::check(set, other, &mut findings.invalid);
         }
     }
-    // An object that is being deleted has to lose its finalizers, whatever the rules are by now.
-    if !old.is_some_and(|old| json::is_terminating(old.as_value())) {
+    // An object that is being deleted has to lose its finalizers, whatever the rules are by now. Until it is gone it
+    // may be in effect, so that nothing else of it may change unasked (P1).
+    let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !author::concerns(set, &prepared(old));
+    if !old.is_some_and(only_goes) {
         let asked = admission::Asked { set, old, author, others, is_fine: findings.is_empty() };
         *identity = admission::judge(asked, gates.service_account_injection, rules, world);
     }

@@ -143,6 +143,38 @@ fn v51_overlap_is_exact(#[case] one: Value, #[case] other: Value, #[case] expect
     assert_eq!(overlap(&other, &one), expected);
 }
 
+#[rstest]
+#[case::itself(labels("a", "b"), labels("a", "b"), true)]
+#[case::narrower(
+    json!({"matchLabels": {"a": "b", "c": "d"}}),
+    labels("a", "b"),
+    true
+)]
+#[case::wider(labels("a", "b"), json!({"matchLabels": {"a": "b", "c": "d"}}), false)]
+#[case::another_value(labels("a", "b"), labels("a", "c"), false)]
+#[case::another_key(labels("a", "b"), labels("c", "d"), false)]
+#[case::one_of_several(labels("a", "1"), expression("a", "In", &["1", "2"]), true)]
+#[case::several_of_one(expression("a", "In", &["1", "2"]), labels("a", "1"), false)]
+#[case::value_exists(labels("a", "b"), expression("a", "Exists", &[]), true)]
+#[case::existing_has_no_known_value(expression("a", "Exists", &[]), labels("a", "b"), false)]
+#[case::value_is_not_another(labels("a", "b"), expression("a", "NotIn", &["c"]), true)]
+#[case::absent_is_not_in(expression("a", "DoesNotExist", &[]), expression("a", "NotIn", &["c"]), true)]
+#[case::not_in_may_be_present(expression("a", "NotIn", &["c"]), expression("a", "DoesNotExist", &[]), false)]
+#[case::fewer_excluded(expression("a", "NotIn", &["1", "2"]), expression("a", "NotIn", &["1"]), true)]
+#[case::more_excluded(expression("a", "NotIn", &["1"]), expression("a", "NotIn", &["1", "2"]), false)]
+#[case::everything_is_within_everything(json!({}), json!({}), true)]
+#[case::anything_is_within_everything(labels("a", "b"), json!({}), true)]
+#[case::everything_is_within_nothing_else(json!({}), labels("a", "b"), false)]
+#[case::nothing_is_within_anything(
+    json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}),
+    labels("b", "1"),
+    true
+)]
+fn v4_one_selector_is_within_another(#[case] one: Value, #[case] other: Value, #[case] expected: bool) {
+    let (one, other) = (Selector::parse(&one).unwrap(), Selector::parse(&other).unwrap());
+    assert_eq!(implies(&one, &other), expected);
+}
+
 fn any_selector() -> impl Strategy<Value = Value> {
     let key = prop::sample::select(vec!["a", "b"]);
     let values = prop::collection::vec(prop::sample::select(vec!["1", "2", "3"]), 1..3);
@@ -164,5 +196,17 @@ proptest! {
             one.matches(label) && other.matches(label)
         }));
         prop_assert_eq!(overlap(&one, &other), tried);
+    }
+
+    /// Not only what it says holds, it says whatever holds.
+    #[test]
+    fn v4_being_within_is_what_trying_all_labels_says(one in any_selector(), other in any_selector()) {
+        let states = [None, Some("1"), Some("2"), Some("3"), Some("other")];
+        let (one, other) = (Selector::parse(&one).unwrap(), Selector::parse(&other).unwrap());
+        let tried = states.iter().all(|a| states.iter().all(|b| {
+            let label = |key: &str| if key == "a" { *a } else { *b };
+            !one.matches(label) || other.matches(label)
+        }));
+        prop_assert_eq!(implies(&one, &other), tried);
     }
 }

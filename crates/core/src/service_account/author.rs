@@ -22,10 +22,15 @@ use crate::sidecar_set::SidecarSet;
 const QUESTIONS_MAX: usize = 256;
 /// Rules that stand for more combinations than this are not even taken apart.
 const COMBINATIONS_MAX: usize = 4 * 1024;
+/// Of more permissions than this it is not asked which cover which: each would be compared with each.
+const COMPARED_MAX: usize = 1024;
 /// When to stop asking (P3).
 const BUDGET: Duration = Duration::from_millis(600);
-/// Existence and E5 are asked for at most this many namespaces (A5-1).
+/// Existence is asked for in at most this many namespaces (A5-1).
 pub const NAMESPACES_MAX: usize = 8;
+/// What is asked for where an entry of P4 says every verb: a SubjectAccessReview for `*` is answered with yes only where
+/// `*` was granted, and an account that reads Secrets or opens shells needs no more than one of these.
+const VERBS: [&str; 2] = ["get", "create"];
 /// The annotations whose change is a change of what a SidecarSet does (P1).
 const OWN_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
 
@@ -151,6 +156,13 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     for (index, rule) in declared.permissions.iter().enumerate() {
         let one = std::slice::from_ref(rule);
         if permissions::count(one) > COMBINATIONS_MAX {
+            reasons.push(Reason {
+                sidecar_set: Some(set.to_owned()),
+                field: path().index(index),
+                problem: format!("stands for more than {COMBINATIONS_MAX} permissions"),
+                remedy: "name fewer groups, resources, verbs or objects".to_owned(),
+                code: Code::Forbidden,
+            });
             continue;
         }
         let atoms = permissions::atoms(one);
@@ -199,7 +211,11 @@ pub fn check(
     if permissions::count(&declared.permissions) > COMBINATIONS_MAX {
         return too_many();
     }
-    let atoms = permissions::reduced(&permissions::atoms(&declared.permissions));
+    let atoms = permissions::atoms(&declared.permissions);
+    if atoms.len() > COMPARED_MAX {
+        return too_many();
+    }
+    let atoms = permissions::reduced(&atoms);
     if atoms.len().saturating_mul(namespaces.iter().count()) > QUESTIONS_MAX {
         return too_many();
     }
@@ -248,18 +264,26 @@ pub fn check(
 /// E5: whether the account that a set names holds itself what no sidecar may have, in the namespaces of a closed list.
 pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut Inquiry<'_>) -> Vec<Reason> {
     let mut run = || -> Result<Vec<Reason>, Unanswered> {
-        for namespace in closed_list(set).unwrap_or_default().into_iter().take(NAMESPACES_MAX) {
+        for namespace in closed_list(set).unwrap_or_default() {
             let subject = Author::service_account(namespace, account);
             for entry in &rules.deny_permissions {
-                if inquiry.ask(&subject, namespace, entry.clone())? {
-                    return Ok(vec![Reason {
-                        sidecar_set: Some(set.name().to_owned()),
-                        field: FieldPath::new("spec.serviceAccountName"),
-                        problem: format!("ServiceAccount \"{account}\" may {} {}", shown(entry), place(namespace)),
-                        remedy: "name an account with fewer permissions, or change serviceAccounts.denyPermissions"
-                            .to_owned(),
-                        code: Code::Forbidden,
-                    }]);
+                let verbs = if entry.verb == "*" { &VERBS[..] } else { &[entry.verb.as_str()] };
+                for verb in verbs {
+                    let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };
+                    if inquiry.ask(&subject, namespace, wanted.clone())? {
+                        return Ok(vec![Reason {
+                            sidecar_set: Some(set.name().to_owned()),
+                            field: FieldPath::new("spec.serviceAccountName"),
+                            problem: format!(
+                                "ServiceAccount \"{account}\" may {} {}",
+                                shown(&wanted),
+                                place(namespace)
+                            ),
+                            remedy: "name an account with fewer permissions, or change serviceAccounts.denyPermissions"
+                                .to_owned(),
+                            code: Code::Forbidden,
+                        }]);
+                    }
                 }
             }
         }

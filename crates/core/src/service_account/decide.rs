@@ -25,7 +25,7 @@ pub struct Asking {
 pub struct App<'a> {
     /// `spec.serviceAccountName`.
     pub account: &'a str,
-    /// `spec.automountServiceAccountToken`.
+    /// `spec.automountServiceAccountToken`; false where the API server would mount something else (A1-k).
     pub automount: Option<bool>,
     /// A container outside the owners that mounts a further token (B0).
     pub further_token: Option<&'a str>,
@@ -97,7 +97,13 @@ pub fn decide(
     // A merged account is never the app's own: whether it is that of this Pod's sets shows once it is clear which of
     // them are left.
     let is_merged = names::is_merged(app.account);
-    let unchanged = is_merged || Target::of(&shared).name() == Some(app.account);
+    // Sets that are skipped have no say in it: the account of the others, which the Pod got when it was admitted before,
+    // would count as its own.
+    let mut left = shared.clone();
+    if rules.on_missing == Otherwise::Skip && app.has_own_account() {
+        left.retain(|set| !matches!(exists(&set.account, namespace, lookup), Existence::Missing(_)));
+    }
+    let unchanged = is_merged || Target::of(&left).name() == Some(app.account);
     if !shared.is_empty()
         && !unchanged
         && let Some(why) = own_account(app)
@@ -139,6 +145,14 @@ pub fn decide(
     if is_merged && target.name() != Some(app.account) {
         return Err(vec![foreign_merged(app.account)]);
     }
+    // With the right name the Pod is one of ours that is admitted again, or wants to pass for one: nobody but the
+    // sidecars is to hold the token.
+    if is_merged
+        && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly)
+        && let Some(container) = app.further_token
+    {
+        return Err(vec![greedy(app.account, container)]);
+    }
     let runs_as = match target {
         Target::Conflict => {
             let remedy = "give them one account, the behaviour Merge or the mode Isolate";
@@ -175,9 +189,14 @@ fn settle(
     automounts: bool,
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
-    decision.hides_token = swaps && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly);
-    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app.
-    let explicit = swaps || app.automount == Some(false) || (app.automount.is_none() && !automounts);
+    let is_for_all = shared.iter().any(|set| set.declared.mode == Mode::Pod);
+    // A Pod that names the right merged account itself is treated like one that is given it (E6): on a Pod of ours that
+    // changes nothing.
+    let takes_over = swaps || names::is_merged(app.account);
+    decision.hides_token = takes_over && !is_for_all;
+    // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app. In mode
+    // `Pod` a swap leaves no trace that a second admission could tell it by, so there the sidecars always have their own.
+    let explicit = takes_over || is_for_all || app.automount == Some(false) || (app.automount.is_none() && !automounts);
     if let Some(name) = runs_as.as_ref().filter(|_| explicit) {
         for set in shared {
             decision.grants.push(Grant {
@@ -265,6 +284,19 @@ pub fn foreign_merged(account: &str) -> Reason {
         sidecar_set: None,
         field: field(),
         problem: format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's"),
+        remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
+        code: Code::Forbidden,
+    }
+}
+
+/// E6: the token of a merged account is for sidecars alone.
+fn greedy(account: &str, container: &str) -> Reason {
+    Reason {
+        sidecar_set: None,
+        field: field(),
+        problem: format!(
+            "container \"{container}\" mounts a token of the merged ServiceAccount \"{account}\", which is for sidecars alone"
+        ),
         remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
         code: Code::Forbidden,
     }

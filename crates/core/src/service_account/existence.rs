@@ -46,3 +46,6 @@ pub fn exists(name: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,13 @@ fn is_automounted(volume: &Value) -> bool {
         && tokens_of(volume).all(|token| json::text(token, &["audience"]).is_empty())
 }
 
+/// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+pub fn is_misled(pod: &Value) -> bool {
+    let mut volumes = json::items(pod, &["spec", "volumes"]).iter();
+    let adopted = volumes.find(|volume| pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
+    adopted.is_some_and(|volume| !is_automounted(volume))
+}
+
 /// The tokens of the Pod's account that a volume projects.
 fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
     let sources = json::items(volume, &["projected", "sources"]);
@@ -109,9 +116,23 @@ fn reaches(pod: &Value, container: &Value, owns: &dyn Fn(&str) -> bool) -> Vec<S
     found
 }
 
-/// The tokens of sidecars that a container reaches for, as what it does (E7).
+/// The tokens of sidecars that a container which is added to a running Pod reaches for, as what it does (E7).
+///
+/// Where a volume of ours projects a token of the Pod's account, that account was given for the sidecars: then every
+/// volume that projects one gives it away, above all one that no container mounted when the Pod was admitted (B0).
+/// Annotations do not count, for those can be edited.
 pub fn reached_for(pod: &Value, container: &Value) -> Vec<String> {
-    reaches(pod, container, &|_| false)
+    let mut found = reaches(pod, container, &|_| false);
+    let is_ours = |volume: &Value| pod::name(volume).starts_with(names::TOKEN_VOLUME_PREFIX);
+    if json::items(pod, &["spec", "volumes"]).iter().any(|volume| is_ours(volume) && projects_token(volume)) {
+        for mount in mounts(container) {
+            let mounted = volume(pod, pod::name(mount)).filter(|volume| !is_ours(volume) && projects_token(volume));
+            if let Some(volume) = mounted {
+                found.push(format!("mounts the volume \"{}\"", pod::name(volume)));
+            }
+        }
+    }
+    found
 }
 
 /// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
@@ -136,15 +157,21 @@ pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason
     reasons
 }
 
-/// B10: owners that lack the token which a decision gives them.
-pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+/// B10: owners that lack the token which a decision gives them: it is not mounted, or something else is mounted in its
+/// place, is in its volume, or is what the Pod runs under by now.
+pub fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    for (account, owners) in accounts.iter() {
-        let wanted = names::token_volume(account);
+    for (account, owners) in accounts(decision, owners).iter() {
+        let name = names::token_volume(account);
+        let token = token_of(decision, account);
+        let is_there = (token == Token::OfSecret || json::text(pod, &["spec", "serviceAccountName"]) == account)
+            && volume(pod, &name).is_some_and(|volume| *volume == token_volume(&name, account, token));
         for container in containers(pod).filter(|container| owners.contains(pod::name(container))) {
-            let has = mounts(container)
+            let mut at_path = mounts(container)
                 .iter()
-                .any(|mount| pod::name(mount) == wanted && names::is_mount_path(json::text(mount, &["mountPath"])));
+                .filter(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
+                .peekable();
+            let has = is_there && at_path.peek().is_some() && at_path.all(|mount| pod::name(mount) == name);
             if !has {
                 reasons.push(Reason {
                     sidecar_set: None,
@@ -159,14 +186,20 @@ pub fn lacking(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> 
     reasons
 }
 
+/// Where the token of an account comes from, for those who are granted it.
+fn token_of(decision: &Decision, account: &str) -> Token {
+    decision.grants.iter().find(|grant| grant.account == account).map_or(Token::OfPod, |grant| grant.token)
+}
+
 /// E11: containers that hold a token of the Pod's account although it was swapped so that only the sidecars have it.
 ///
-/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly.
+/// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly. A merged
+/// account is never a Pod's own, whatever it says.
 pub fn regained(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
     let account = json::text(pod, &["spec", "serviceAccountName"]);
     let record = json::parse(json::text(pod, &["metadata", "annotations", INJECTED]).as_bytes()).unwrap_or_default();
     let mut reasons = Vec::new();
-    if json::text(&record, &["injected"]) != account {
+    if json::text(&record, &["injected"]) != account && !names::is_merged(account) {
         return reasons;
     }
     let owners = accounts.get(account);
@@ -231,8 +264,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Se
             hide(spec, before, &accounts, owners, &mut warnings);
         }
         for (account, containers) in accounts.iter() {
-            let token = decision.grants.iter().find(|grant| grant.account == *account).map(|grant| grant.token);
-            give(spec, before, account, token.unwrap_or(Token::OfPod), containers, &mut reasons);
+            give(spec, before, account, token_of(decision, account), containers, &mut reasons);
         }
         if let Some(account) = &decision.account {
             // The alias follows only where it is the one that is set (A1-3).
@@ -260,25 +292,30 @@ fn hide(
     warnings: &mut Vec<String>,
 ) {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
-    let automounted = |mount: &Value| volume(before, pod::name(mount)).is_some_and(is_automounted);
+    let at_path = |mount: &Value| names::is_mount_path(json::text(mount, &["mountPath"]));
+    let automounted = |mount: &Value| at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
+    // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
+    let automounts = containers(before).any(|container| mounts(container).iter().any(automounted));
     let mut left = Set::new();
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = pod::name(container).to_owned();
             let Some(object) = container.as_object_mut() else { continue };
-            let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) else { continue };
-            let count = mounts.len();
-            mounts.retain(|mount| !(automounted(mount) && names::is_mount_path(json::text(mount, &["mountPath"]))));
-            let lost = mounts.len() < count;
-            for mount in &*mounts {
-                left.insert(pod::name(mount).to_owned());
-            }
-            if mounts.is_empty() && lost {
-                json::take(object, "volumeMounts");
+            let mut loses = automounts;
+            if let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) {
+                let count = mounts.len();
+                mounts.retain(|mount| !automounted(mount));
+                for mount in &*mounts {
+                    loses &= !at_path(mount);
+                    left.insert(pod::name(mount).to_owned());
+                }
+                if mounts.is_empty() && count > 0 {
+                    json::take(object, "volumeMounts");
+                }
             }
             let owns = accounts.values().any(|owners| owners.contains(&name));
             let set = owners.iter().find(|(_, names)| names.contains(&name));
-            if let Some((set, _)) = set.filter(|_| lost && !owns) {
+            if let Some((set, _)) = set.filter(|_| loses && !owns) {
                 warnings.push(format!(
                     "sidecar \"{name}\" of SidecarSet \"{set}\" loses the token of the Pod's ServiceAccount"
                 ));
@@ -326,27 +363,60 @@ fn give(
             let container_name = pod::name(container).to_owned();
             let Some(object) = container.as_object_mut().filter(|_| owners.contains(&container_name)) else { continue };
             let Some(mounts) = json::list_mut(object, "volumeMounts") else { continue };
+            if let Some(mount) =
+                mounts.iter().find(|mount| token == Token::OfSecret && is_of_another(before, mount, account))
+            {
+                let problem = format!(
+                    "sidecar \"{container_name}\" mounts the volume \"{}\", which holds a token of the Pod's own ServiceAccount",
+                    pod::name(mount)
+                );
+                reasons.push(refuse(
+                    format!("spec.{list}"),
+                    problem,
+                    "rename the volume; the SidecarSet has one of this name",
+                ));
+            }
             let mount = object_of([
                 ("name", name.as_str().into()),
                 ("readOnly", Value::Bool(true)),
                 ("mountPath", names::MOUNT_PATH.into()),
             ]);
-            let Some(there) = mounts.iter_mut().find(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
-            else {
+            // Paths that are written differently may be one place: a second mount there would hide the token (A1-j).
+            let (mut is_there, mut foreign) = (false, None);
+            mounts.retain_mut(|there| {
+                if !names::is_mount_path(json::text(there, &["mountPath"])) {
+                    return true;
+                }
+                let mounted = pod::name(there);
+                if mounted != name && !volume(before, mounted).is_some_and(is_automounted) {
+                    foreign = Some(mounted.to_owned());
+                } else if is_there {
+                    return false;
+                } else if mounted != name || !json::flag(there, &["readOnly"]) {
+                    *there = mount.clone();
+                }
+                is_there = true;
+                true
+            });
+            if !is_there {
                 mounts.push(mount);
-                continue;
-            };
-            let mounted = pod::name(there);
-            if mounted != name && !volume(before, mounted).is_some_and(is_automounted) {
+            }
+            if let Some(mounted) = foreign {
                 let problem =
                     format!("sidecar \"{container_name}\" has the volume \"{mounted}\" where its token belongs");
                 let remedy = "remove the mount from the SidecarSet";
                 reasons.push(refuse(format!("spec.{list}"), problem, remedy));
-            } else if mounted != name || !json::flag(there, &["readOnly"]) {
-                *there = mount;
             }
         }
     }
+}
+
+/// Whether a mount gives an isolated owner of `account` a token of the Pod's own besides: a volume of the Pod takes the
+/// place of one of the SidecarSet that is called like it. What is mounted where the token belongs is judged there.
+fn is_of_another(pod: &Value, mount: &Value, account: &str) -> bool {
+    json::text(pod, &["spec", "serviceAccountName"]) != account
+        && !names::is_mount_path(json::text(mount, &["mountPath"]))
+        && volume(pod, pod::name(mount)).is_some_and(projects_token)
 }
 
 /// The volume through which owners get the token, the CA certificate and the namespace, as they would automounted.

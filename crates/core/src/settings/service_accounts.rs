@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::read;
 use crate::field::{Cause, FieldError, FieldPath, Place};
+use crate::format;
+use crate::json;
 use crate::service_account::declared;
 use crate::service_account::permissions;
 use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise, Rules};
@@ -37,7 +39,7 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
         }
         match key.as_str() {
             "allowed" => rules.allowed = allowed(value, at, errors),
-            "protectedNamespaces" => rules.protected_namespaces = texts(value, at, errors),
+            "protectedNamespaces" => rules.protected_namespaces = whole_names(value, at, errors),
             "onMissing" => choose(&mut rules.on_missing, &value, OTHERWISE, at, errors),
             "onConflict" => choose(&mut rules.on_conflict, &value, OTHERWISE, at, errors),
             "onAppServiceAccount" => choose(&mut rules.on_app_account, &value, ON_APP_ACCOUNT, at, errors),
@@ -50,6 +52,7 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
                 let list = items(value, at, errors);
                 for (index, rule) in list.iter().enumerate() {
                     declared::check_shape(rule, &at.index(index), errors);
+                    check_says_something(rule, &at.index(index), errors);
                 }
                 rules.deny_permissions = permissions::atoms(&list);
             }
@@ -112,6 +115,30 @@ fn texts(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<Stri
         }
     }
     texts
+}
+
+/// Names that are taken as they are: a glob among them would protect nothing.
+fn whole_names(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<String> {
+    let names = texts(value, at, errors);
+    for (index, name) in names.iter().enumerate() {
+        if format::has(name, b'*') {
+            errors.push(FieldError::invalid(&at.index(index), name, "no glob: write each name in full"));
+        }
+    }
+    names
+}
+
+/// A rule that forgets one of its lists stands for nothing: it would deny nothing.
+fn check_says_something(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    for field in ["apiGroups", "resources", "verbs"] {
+        let is_empty = match json::at(rule, &[field]) {
+            None | Some(Value::Null) => rule.is_object(),
+            Some(list) => list.as_array().is_some_and(Vec::is_empty),
+        };
+        if is_empty {
+            errors.push(FieldError::required(&at.child(field), "give at least one; \"*\" is all of them"));
+        }
+    }
 }
 
 /// Both lists of an entry are needed: an entry that forgets one should not allow everything.
@@ -206,7 +233,8 @@ mod tests {
     fn all_errors_come_at_once_with_their_paths() {
         let (_, errors) = decoded(json!({
             "allowed": [{"namespaces": ["a"]}, "b", {"namespaces": [1], "names": [""], "name": []}],
-            "onMissing": "skip", "protectDefault": "yes", "denyPermissions": [{"verbs": "get"}],
+            "onMissing": "skip", "protectDefault": "yes", "denyPermissions": [{"verbs": "get", "apiGroups": []}],
+            "protectedNamespaces": ["kube-*"],
             "controllerUser": "", "allowedNames": []
         }));
         assert_eq!(
@@ -222,8 +250,11 @@ mod tests {
                 "serviceAccounts.allowedNames: Unknown field: no setting has this name; see docs/settings.md",
                 "serviceAccounts.controllerUser: Required value: name the user, or leave it out",
                 "serviceAccounts.denyPermissions[0].verbs: Invalid value: must be a list of strings, not a string",
+                "serviceAccounts.denyPermissions[0].apiGroups: Required value: give at least one; \"*\" is all of them",
+                "serviceAccounts.denyPermissions[0].resources: Required value: give at least one; \"*\" is all of them",
                 "serviceAccounts.onMissing: Unsupported value: \"skip\": supported values: \"Deny\", \"Skip\"",
                 "serviceAccounts.protectDefault: Invalid value: must be true or false, found a string",
+                "serviceAccounts.protectedNamespaces[0]: Invalid value: \"kube-*\": no glob: write each name in full",
             ]
         );
     }

@@ -1,6 +1,8 @@
 //! Requests, settings and verdicts that the tests of the module share.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod identity;
+
 use std::sync::Arc;
 
 use pillion_host::{Error, NoCluster, Operation, SettingsResponse, ValidationResponse};

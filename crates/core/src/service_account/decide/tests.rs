@@ -141,7 +141,11 @@ fn decided(asking: &[Asking], account: &str) -> String {
     &[merge("b", "y"), merge("a", "x")], "default",
     "runs as sidecarset-merged-@AB@, hidden; b: sidecarset-merged-@AB@ OfPod; a: sidecarset-merged-@AB@ OfPod"
 )]
-#[case::row_7_merged_already(&[merge("a", "x"), merge("b", "y")], "sidecarset-merged-@AB@", "runs as before")]
+// On a Pod of ours that changes nothing; in one that names the account itself, the app loses its token (E6).
+#[case::row_7_merged_already(
+    &[merge("a", "x"), merge("b", "y")], "sidecarset-merged-@AB@",
+    "runs as before, hidden; a: sidecarset-merged-@AB@ OfPod; b: sidecarset-merged-@AB@ OfPod"
+)]
 #[case::row_8_merged_for_others(
     &[merge("a", "x"), merge("c", "y")], "sidecarset-merged-@AB@",
     "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-@AB@\" is merged for other SidecarSets than this \
@@ -242,7 +246,37 @@ fn m6_a_merged_account_without_the_skipped_set_stays() {
     let first = shown(decide(&asking, app("default"), "web", &rules, &cluster));
     assert!(first.starts_with(&format!("runs as {name}, hidden")), "{first}");
     let again = shown(decide(&asking, App { automount: Some(false), ..app(&name) }, "web", &rules, &cluster));
-    assert_eq!(again, first.replace(&format!("runs as {name}, hidden"), "runs as before"));
+    assert_eq!(again, first.replace(&format!("runs as {name}, hidden"), "runs as before, hidden"));
+}
+
+/// So is the Pod that was swapped for the one that was left.
+#[test]
+fn m6_the_account_without_the_skipped_set_stays() {
+    let rules = Rules { on_missing: Otherwise::Skip, on_app_account: OnAppAccount::Deny, ..Rules::default() };
+    let cluster = Cluster::with(&["x"]);
+    let asking = [refuse("a", "x"), refuse("b", "gone")];
+    let first = shown(decide(&asking, app("default"), "web", &rules, &cluster));
+    assert!(first.starts_with("runs as x, hidden; a: x OfPod; b skipped: "), "{first}");
+    let again = shown(decide(&asking, App { automount: Some(false), ..app("x") }, "web", &rules, &cluster));
+    assert_eq!(again, first.replace("runs as x, hidden", "runs as before"));
+    // Where it is not skipped, the account of one of two is the Pod's own.
+    let deny = Rules { on_app_account: OnAppAccount::Keep, ..Rules::default() };
+    let text = shown(decide(&asking, app("x"), "web", &deny, &cluster));
+    assert!(
+        text.starts_with("runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own"),
+        "{text}"
+    );
+}
+
+/// In mode `Pod` nothing in the Pod tells the second admission from the first but the account.
+#[test]
+fn m6_in_mode_pod_the_sidecars_keep_their_own_mount() {
+    let rules = Rules { allow_pod_mode: true, ..Rules::default() };
+    let asking = [set("a", "x", Mode::Pod, OnConflict::Refuse), refuse("b", "x")];
+    let cluster = Cluster::with(&["x"]);
+    let decided = |account| shown(decide(&asking, app(account), "web", &rules, &cluster));
+    assert_eq!(decided("default"), "runs as x; a: x OfPod; b: x OfPod");
+    assert_eq!(decided("x"), "runs as before; a: x OfPod; b: x OfPod");
 }
 
 #[test]
@@ -309,8 +343,8 @@ fn a4_row_same_mounts_where_automount_is_off(
 #[case::missing(|_: &mut Value| true, 503, "is not there yet")]
 #[case::terminating(|object: &mut Value| { object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"); false }, 503, "is being deleted")]
 #[case::g11_collected(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/gc-pending"] = json!("2026-01-01T00:00:00Z"); false }, 503, "is about to be collected")]
-#[case::g2_forged(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("a"); false }, 403, "is for the SidecarSets \"a\"")]
-#[case::g2_bare(|object: &mut Value| { object["metadata"] = json!({}); false }, 403, "is for the SidecarSets \"\"")]
+#[case::g2_forged(|object: &mut Value| { object["metadata"]["annotations"]["pillion.dev/sidecarsets"] = json!("a"); false }, 403, "has the annotation pillion.dev/sidecarsets \"a\" where \"a,b\" belongs")]
+#[case::g2_bare(|object: &mut Value| { object["metadata"] = json!({}); false }, 403, "has the annotation pillion.dev/sidecarsets \"\" where \"a,b\" belongs")]
 fn g5_merged_objects_must_be_ready(#[case] spoil: fn(&mut Value) -> bool, #[case] code: u16, #[case] says: &str) {
     for kind in ["ServiceAccount", "Role", "RoleBinding"] {
         let mut cluster = Cluster::with(&["x", "y"]);

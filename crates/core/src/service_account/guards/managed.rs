@@ -37,16 +37,20 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
     }
     let name = name(change.old_object);
     let is_account = change.kind == "ServiceAccount";
-    let problem = if names::is_merged(name) {
-        Some((
-            format!("{} \"{name}\" belongs to Pillion's controller, which alone changes and deletes it", change.kind),
-            "change or delete the SidecarSets that it is merged for".to_owned(),
-        ))
-    } else if is_account && change.operation == Operation::Delete {
-        deletion(change, name, rules, users)
-    } else {
-        None
-    };
+    let problem =
+        if names::is_managed(name, json::text(change.old_object, &["metadata", "annotations", names::SIDECAR_SETS])) {
+            Some((
+                format!(
+                    "{} \"{name}\" belongs to Pillion's controller, which alone changes and deletes it",
+                    change.kind
+                ),
+                "change or delete the SidecarSets that it is merged for".to_owned(),
+            ))
+        } else if is_account && change.operation == Operation::Delete {
+            deletion(change, name, rules, users)
+        } else {
+            None
+        };
     if let Some((problem, remedy)) = problem {
         let goes = change.operation == Operation::Delete;
         match is_terminating(change.namespace, lookup) {
@@ -111,7 +115,8 @@ mod tests {
     use super::*;
     use crate::lookup::{Answer, Failure, ObjectRef};
 
-    const MERGED: &str = "sidecarset-merged-0123456789abcdef";
+    /// That of the SidecarSets `a` and `b`.
+    const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
     const ANN: &str = "ann";
 
     struct Phase(&'static str);
@@ -131,7 +136,7 @@ mod tests {
     }
 
     fn judged(kind: &str, operation: Operation, name: &str, user: &str, phase: &'static str) -> Vec<String> {
-        let old = json!({"metadata": {"name": name}});
+        let old = json!({"metadata": {"name": name, "annotations": {names::SIDECAR_SETS: "a,b"}}});
         let object = if operation == Operation::Delete { Value::Null } else { old.clone() };
         let author = Author { user: user.to_owned(), groups: Vec::new() };
         let change = Change { kind, operation, namespace: "web", object: &object, old_object: &old, author: &author };
@@ -162,6 +167,13 @@ mod tests {
         ] {
             assert_eq!(judged(kind, operation, MERGED, user, "Active"), [""; 0], "{user}");
         }
+    }
+
+    /// Whoever took the name before the controller did must be cleared away by somebody.
+    #[test]
+    fn g2_what_has_the_name_alone_can_be_deleted() {
+        let forged = "sidecarset-merged-0123456789abcdef";
+        assert_eq!(judged("ServiceAccount", Operation::Delete, forged, ANN, "Active"), [""; 0]);
     }
 
     #[test]

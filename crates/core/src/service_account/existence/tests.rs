@@ -1,0 +1,54 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lookup::Failure;
+
+struct Cluster(Answer);
+
+impl Lookup for Cluster {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        assert_eq!(*object, account("log-agent", "web"));
+        self.0.clone()
+    }
+}
+
+fn asked(answer: Answer) -> Existence {
+    exists("log-agent", "web", &Cluster(answer))
+}
+
+#[rstest]
+#[case::says_nothing(json!({}), true)]
+#[case::null(json!({"automountServiceAccountToken": null}), true)]
+#[case::on(json!({"automountServiceAccountToken": true}), true)]
+#[case::off(json!({"automountServiceAccountToken": false}), false)]
+fn v3_an_account_that_is_there(#[case] object: Value, #[case] automount: bool) {
+    assert_eq!(asked(Answer::Found(object)), Existence::There { automount });
+}
+
+#[test]
+fn v3_an_account_that_is_not_there() {
+    let missing = "ServiceAccount \"log-agent\" does not exist in namespace \"web\"";
+    assert_eq!(asked(Answer::NotFound), Existence::Missing(missing.to_owned()));
+}
+
+#[test]
+fn a1_11_a_terminating_account_is_missing() {
+    let object = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let missing = "ServiceAccount \"log-agent\" is being deleted in namespace \"web\"";
+    assert_eq!(asked(Answer::Found(object)), Existence::Missing(missing.to_owned()));
+}
+
+#[rstest]
+#[case::timeout(Failure::Timeout, "no answer in time", "try again")]
+#[case::unavailable(Failure::Unavailable, "no usable answer", "try again")]
+#[case::forbidden(
+    Failure::Forbidden,
+    "not allowed",
+    "allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's \
+     ServiceAccount needs \"get\" on it"
+)]
+fn g_could_not_ask_is_never_missing(#[case] failure: Failure, #[case] why: &str, #[case] remedy: &str) {
+    let problem = format!("ServiceAccount \"log-agent\" could not be read in namespace \"web\": {why}");
+    assert_eq!(asked(Answer::Failed(failure)), Existence::Unknown(problem, remedy.to_owned()));
+}

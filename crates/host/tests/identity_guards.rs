@@ -1,0 +1,425 @@
+//! Requests that would undo or steal an identity after it was given, through the built module. Beside each attack
+//! stands the nearest honest request.
+#![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+mod support;
+
+use std::sync::Arc;
+
+use pillion_core::service_account::names;
+use pillion_host::{ClusterError, ValidationResponse};
+use rstest::rstest;
+use serde_json::{Value, json};
+use support::identity::{Court, ask, edited, gated, verdict};
+
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+const ACCOUNT: &str = "kubernetes.io/service-account.name";
+const UID: &str = "kubernetes.io/service-account.uid";
+const CONTROLLER: &str = "system:serviceaccount:pillion-system:pillion-controller";
+
+fn request(operation: &str, group: &str, kind: &str, object: &Value, old: &Value) -> Value {
+    let metadata = if object.is_null() { &old["metadata"] } else { &object["metadata"] };
+    json!({
+        "uid": "u", "operation": operation, "namespace": "web", "name": metadata["name"], "dryRun": false,
+        "kind": {"group": group, "version": "v1", "kind": kind},
+        "userInfo": {"username": "ann", "groups": ["system:masters"]}, "object": object, "oldObject": old,
+    })
+}
+
+fn namespace(phase: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"kubernetes.io/metadata.name": "web"}}, "status": {"phase": phase}})
+}
+
+fn account(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "web", "name": name, "uid": "1"}})
+}
+
+fn merged() -> String {
+    names::merged(&["a", "b"])
+}
+
+/// An object that the controller made for the sets `a` and `b`.
+fn managed(kind: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {
+        "namespace": "web", "name": merged(), "annotations": {"pillion.dev/sidecarsets": "a,b"}
+    }})
+}
+
+fn set() -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "web"}},
+            "containers": [{"name": "agent", "image": "agent:1"}], "serviceAccountName": "agent",
+        },
+    })
+}
+
+fn admit_in(request: &Value, rules: Value, cluster: Court) -> ValidationResponse {
+    ask(request, &gated(&rules, &[set()]), &Arc::new(cluster))
+}
+
+fn cluster() -> Court {
+    Court::with([namespace("Active"), account("a"), account("agent")])
+}
+
+fn told(request: &Value) -> String {
+    verdict(&admit_in(request, json!({"protectDefault": true, "protectInUse": true}), cluster()))
+}
+
+fn by(user: &str, request: Value) -> Value {
+    edited(request, |request| request["userInfo"] = json!({"username": user, "groups": []}))
+}
+
+// --- containers that are added to a running Pod (E7)
+
+/// A Pod with two sidecars: one with the Pod's account, which was swapped, and an isolated one.
+fn running() -> Value {
+    let of_pod = json!({"name": names::token_volume("agent"), "projected": {"sources": [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]}});
+    let of_secret = json!({"name": names::token_volume("log"), "projected": {"sources": [
+        {"secret": {"name": names::token_secret("log")}}]}});
+    let mount =
+        |account: &str| json!([{"name": names::token_volume(account), "readOnly": true, "mountPath": TOKEN_PATH}]);
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "web", "annotations": {"pillion.dev/service-account-injected":
+            "{\"original\":\"default\",\"injected\":\"agent\",\"sidecarSets\":[\"agent\"]}"}},
+        "spec": {
+            "serviceAccountName": "agent", "automountServiceAccountToken": false,
+            "containers": [
+                {"name": "app", "image": "nginx"},
+                {"name": "agent", "image": "agent:1", "volumeMounts": mount("agent")},
+                {"name": "log", "image": "log:1", "volumeMounts": mount("log")},
+            ],
+            "volumes": [of_pod, of_secret, {"name": "data", "emptyDir": {}},
+                {"name": "unused", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+                {"name": "secret", "secret": {"secretName": names::token_secret("log")}}],
+        },
+    })
+}
+
+fn debugging(container: &Value) -> Value {
+    let new = edited(running(), |pod| pod["spec"]["ephemeralContainers"] = json!([container]));
+    edited(request("UPDATE", "", "Pod", &new, &running()), |request| {
+        request["subResource"] = json!("ephemeralcontainers")
+    })
+}
+
+#[rstest]
+#[case::the_volume_of_the_pods_token(json!({"volumeMounts": [{"name": names::token_volume("agent"), "mountPath": "/t"}]}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" mounts the volume \"sidecarset-sa-d4f0bc5a29de06b5\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+#[case::the_volume_of_an_isolated_token(json!({"volumeMounts": [{"name": names::token_volume("log"), "mountPath": TOKEN_PATH, "subPath": "token"}]}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" mounts the volume \"sidecarset-sa-836ff184e7b41b1e\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+#[case::the_secret_in_another_volume(json!({"volumeMounts": [{"name": "secret", "mountPath": "/t"}]}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" mounts the Secret \"sidecarset-token-836ff184e7b41b1e\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+#[case::a_token_that_nobody_mounted(json!({"volumeMounts": [{"name": "unused", "mountPath": "/t"}]}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" mounts the volume \"unused\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+#[case::the_environment(json!({"envFrom": [{"secretRef": {"name": names::token_secret("log")}}]}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" takes its environment from the Secret \"sidecarset-token-836ff184e7b41b1e\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+#[case::a_variable(json!({"env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": names::token_secret("log"), "key": "token"}}}]}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" takes its environment from the Secret \"sidecarset-token-836ff184e7b41b1e\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+#[case::the_processes_of_a_sidecar(json!({"targetContainerName": "log"}), "403 spec.ephemeralContainers[0]: ephemeral container \"debug\" shares the processes of the sidecar \"log\", and could use its ServiceAccount; debug another container, or set serviceAccounts.ephemeralContainers to Warn")]
+fn e7_ephemeral_containers_reach_for_a_token(#[case] more: Value, #[case] message: &str) {
+    let container = edited(json!({"name": "debug", "image": "busybox"}), |container| {
+        container.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+    });
+    assert_eq!(told(&debugging(&container)), message);
+    let warned = admit_in(&debugging(&container), json!({"ephemeralContainers": "Warn"}), cluster());
+    assert_eq!((verdict(&warned).as_str(), warned.warnings.unwrap_or_default().len()), ("accepted", 1));
+    let honest = json!({"name": "debug", "image": "busybox", "targetContainerName": "app", "volumeMounts": [{"name": "data", "mountPath": "/d"}]});
+    assert_eq!(told(&debugging(&honest)), "accepted");
+}
+
+/// Whoever may edit annotations does not get the token that way.
+#[test]
+fn e7_the_records_of_the_pod_are_not_what_counts() {
+    let container = json!({"name": "debug", "image": "i", "volumeMounts": [{"name": "unused", "mountPath": "/t"}]});
+    let attack = edited(debugging(&container), |request| {
+        for object in ["object", "oldObject"] {
+            request[object]["metadata"]["annotations"] = json!({});
+        }
+    });
+    assert!(told(&attack).starts_with("403 "), "{}", told(&attack));
+    // In a Pod whose account is its own, its tokens are, too.
+    let own = edited(debugging(&container), |request| {
+        for object in ["object", "oldObject"] {
+            request[object]["metadata"]["annotations"] = json!({});
+            request[object]["spec"]["volumes"].as_array_mut().unwrap().remove(0);
+            request[object]["spec"]["containers"].as_array_mut().unwrap().remove(1);
+        }
+    });
+    assert_eq!(told(&own), "accepted");
+}
+
+// --- templates (E6)
+
+#[rstest]
+#[case::deployment(
+    "apps",
+    "Deployment",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::alias(
+    "apps",
+    "StatefulSet",
+    "serviceAccount",
+    "403 spec.template.spec.serviceAccount: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::daemon_set(
+    "apps",
+    "DaemonSet",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::replica_set(
+    "apps",
+    "ReplicaSet",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::job(
+    "batch",
+    "Job",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+#[case::clone_set(
+    "apps.kruise.io",
+    "CloneSet",
+    "serviceAccountName",
+    "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+)]
+fn e6_e10_templates_do_not_name_merged_accounts(
+    #[case] group: &str,
+    #[case] kind: &str,
+    #[case] field: &str,
+    #[case] message: &str,
+) {
+    let workload = |account: &str| json!({"metadata": {"name": "w", "namespace": "web"}, "spec": {"template": {"spec": {field: account}}}});
+    assert_eq!(told(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
+    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
+    assert_eq!(told(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
+    // So that it can still be scaled down, and repaired.
+    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
+}
+
+#[test]
+fn e6_templates_of_cron_jobs() {
+    let cron_job = |account: &str| json!({"metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {"serviceAccountName": account}}}}}});
+    assert_eq!(
+        told(&request("CREATE", "batch", "CronJob", &cron_job(&merged()), &Value::Null)),
+        "403 spec.jobTemplate.spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+    );
+    assert_eq!(told(&request("CREATE", "batch", "CronJob", &cron_job("web"), &Value::Null)), "accepted");
+}
+
+/// An update that takes the name from the alias to the field.
+#[test]
+fn e6_a_template_does_not_move_the_name_about() {
+    let template = |spec: Value| json!({"metadata": {"name": "w"}, "spec": {"template": {"spec": spec}}});
+    let old = template(json!({"serviceAccountName": "web", "serviceAccount": merged()}));
+    let new = template(json!({"serviceAccountName": merged(), "serviceAccount": merged()}));
+    assert_eq!(
+        told(&request("UPDATE", "apps", "Deployment", &new, &old)),
+        "403 spec.template.spec.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+    );
+}
+
+// --- managed objects, accounts in use, default (G8, C4)
+
+#[rstest]
+#[case::an_account(
+    "",
+    "ServiceAccount",
+    "403 metadata.name: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
+)]
+#[case::a_role(
+    "rbac.authorization.k8s.io",
+    "Role",
+    "403 metadata.name: Role \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
+)]
+#[case::a_binding(
+    "rbac.authorization.k8s.io",
+    "RoleBinding",
+    "403 metadata.name: RoleBinding \"sidecarset-merged-7e18f737311b2dc3\" belongs to Pillion's controller, which alone changes and deletes it; change or delete the SidecarSets that it is merged for"
+)]
+fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &str, #[case] message: &str) {
+    let wider = edited(managed(kind), |object| {
+        object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+    });
+    let delete = request("DELETE", group, kind, &Value::Null, &managed(kind));
+    assert_eq!(told(&delete), message);
+    assert_eq!(told(&request("UPDATE", group, kind, &wider, &managed(kind))), message);
+    // First its annotation, then the rest.
+    let bare = edited(managed(kind), |object| object["metadata"]["annotations"] = json!({}));
+    assert_eq!(told(&request("UPDATE", group, kind, &bare, &managed(kind))), message);
+    // kubectl delete --all: the request names nothing.
+    let collection = edited(delete.clone(), |request| drop(request.as_object_mut().unwrap().remove("name")));
+    assert_eq!(told(&collection), message);
+    for user in [
+        CONTROLLER,
+        "system:serviceaccount:kube-system:namespace-controller",
+        "system:serviceaccount:kube-system:generic-garbage-collector",
+        "system:kube-controller-manager",
+    ] {
+        assert_eq!(told(&by(user, delete.clone())), "accepted", "{user}");
+    }
+    for user in [
+        "system:serviceaccount:web:pillion-controller",
+        "system:serviceaccount:kube-system:default",
+        "System:kube-controller-manager",
+    ] {
+        assert_eq!(told(&by(user, delete.clone())), message, "{user}");
+    }
+    let others = edited(managed(kind), |object| object["metadata"]["name"] = json!("mine"));
+    assert_eq!(told(&request("DELETE", group, kind, &Value::Null, &others)), "accepted");
+}
+
+/// Somebody took the name before the controller did: then somebody has to be able to clear it away.
+#[test]
+fn g2_what_only_has_the_name_can_be_deleted() {
+    for annotations in [json!({}), json!({"pillion.dev/sidecarsets": "a,b,c"})] {
+        let forged = edited(managed("ServiceAccount"), |object| object["metadata"]["annotations"] = annotations);
+        assert_eq!(told(&request("DELETE", "", "ServiceAccount", &Value::Null, &forged)), "accepted");
+    }
+}
+
+#[test]
+fn c4_g8_accounts_that_are_needed() {
+    let delete = |name: &str| request("DELETE", "", "ServiceAccount", &Value::Null, &account(name));
+    assert_eq!(
+        told(&delete("agent")),
+        "403 metadata.name: ServiceAccount \"agent\" is in use by the SidecarSets \"agent\"; name another account there first"
+    );
+    assert_eq!(
+        told(&delete("default")),
+        "403 metadata.name: every Pod of namespace \"web\" needs the ServiceAccount \"default\"; delete the namespace instead, or unset serviceAccounts.protectDefault"
+    );
+    assert_eq!(told(&delete("a")), "accepted");
+    let in_bank = edited(delete("agent"), |request| request["namespace"] = json!("bank"));
+    assert_eq!(told(&in_bank), "accepted", "the set is for another namespace");
+    // Without the settings nobody asked for it.
+    assert_eq!(verdict(&admit_in(&delete("agent"), json!({}), cluster())), "accepted");
+    assert_eq!(verdict(&admit_in(&delete("default"), json!({}), cluster())), "accepted");
+    for user in [CONTROLLER, "system:serviceaccount:kube-system:namespace-controller"] {
+        assert_eq!(told(&by(user, delete("agent"))), "accepted");
+    }
+}
+
+#[test]
+fn g8_whether_the_namespace_goes_decides() {
+    let delete = request("DELETE", "", "ServiceAccount", &Value::Null, &managed("ServiceAccount"));
+    let tell = |cluster: Court| verdict(&admit_in(&delete, json!({}), cluster));
+    assert_eq!(tell(Court::with([namespace("Terminating")])), "accepted");
+    assert_eq!(tell(Court::default()), "accepted", "it is gone");
+    let going =
+        edited(namespace("Active"), |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    assert_eq!(tell(Court::with([going])), "accepted");
+    assert_eq!(
+        tell(Court::default().answering(&namespace(""), Err(ClusterError::Failed("boom".to_owned())))),
+        "503 metadata.namespace: Namespace \"web\" could not be read: no usable answer; try again"
+    );
+    assert_eq!(
+        tell(Court::default().answering(&namespace(""), Err(ClusterError::NotGranted))),
+        "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 Namespace, and the policy server's ServiceAccount needs \"get\" on it"
+    );
+    // Nobody has to change what goes.
+    let update = request("UPDATE", "", "ServiceAccount", &managed("ServiceAccount"), &managed("ServiceAccount"));
+    assert!(verdict(&admit_in(&update, json!({}), Court::with([namespace("Terminating")]))).starts_with("403 "));
+}
+
+#[test]
+fn c4_references_to_secrets_are_warned_of() {
+    let new = edited(account("a"), |account| account["secrets"] = json!([{"name": "token"}]));
+    let answer = admit_in(&request("UPDATE", "", "ServiceAccount", &new, &account("a")), json!({}), cluster());
+    assert_eq!((verdict(&answer).as_str(), answer.warnings.unwrap()), ("accepted", vec!["ServiceAccount \"a\" now refers to the Secret \"token\"; tokens are requested by need, references are not needed".to_owned()]));
+}
+
+// --- token Secrets (C4, E13)
+
+fn token(name: &str, uid: &str) -> Value {
+    let mut annotations = json!({ACCOUNT: name});
+    if !uid.is_empty() {
+        annotations[UID] = json!(uid);
+    }
+    json!({"apiVersion": "v1", "kind": "Secret", "type": TOKEN_TYPE,
+        "metadata": {"name": "t", "namespace": "web", "annotations": annotations}})
+}
+
+#[rstest]
+#[case::of_nobody(
+    "nobody",
+    "",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"nobody\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+#[case::of_one_that_goes(
+    "going",
+    "",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"going\" is being deleted; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+#[case::of_an_earlier_one(
+    "a",
+    "0",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"0\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+#[case::of_one_that_cannot_be_read(
+    "hidden",
+    "",
+    "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it"
+)]
+#[case::of_an_empty_name(
+    "",
+    "",
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+)]
+fn e13_tokens_of_accounts_that_are_not_there(#[case] name: &str, #[case] uid: &str, #[case] message: &str) {
+    let going =
+        edited(account("going"), |account| account["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let cluster = || {
+        let failure = ClusterError::Failed("serviceaccounts \"hidden\" is forbidden".to_owned());
+        Court::with([account("a"), going.clone()]).answering(&account("hidden"), Err(failure))
+    };
+    let tell = |request: &Value| {
+        verdict(&admit_in(request, json!({"legacyTokenSecrets": "Allow", "legacyTokenExempt": ["*"]}), cluster()))
+    };
+    assert_eq!(tell(&request("CREATE", "", "Secret", &token(name, uid), &Value::Null)), message);
+    // In two steps: first for an account that is there.
+    assert_eq!(tell(&request("UPDATE", "", "Secret", &token(name, uid), &token("a", "1"))), message);
+    assert_eq!(tell(&request("CREATE", "", "Secret", &token("a", "1"), &Value::Null)), "accepted");
+}
+
+#[test]
+fn e13_c4_tokens_that_do_not_expire() {
+    let create = request("CREATE", "", "Secret", &token("a", ""), &Value::Null);
+    let tell = |rules: Value| admit_in(&create, rules, cluster());
+    assert_eq!(
+        verdict(&tell(json!({"legacyTokenSecrets": "Deny"}))),
+        "403 type: a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire; request a token with `kubectl create token`, or add the Secret to serviceAccounts.legacyTokenExempt"
+    );
+    assert_eq!(
+        tell(json!({})).warnings.unwrap(),
+        ["a Secret of the type \"kubernetes.io/service-account-token\" holds a token that does not expire"]
+    );
+    let allowed = tell(json!({"legacyTokenSecrets": "Allow"}));
+    assert_eq!((verdict(&allowed).as_str(), allowed.warnings), ("accepted", None));
+    // It shall not become a token of a later account of the same name.
+    assert_eq!(allowed.mutated_object.unwrap()["metadata"]["annotations"][UID], json!("1"));
+    assert_eq!(verdict(&tell(json!({"legacyTokenSecrets": "Deny", "legacyTokenExempt": ["web/t"]}))), "accepted");
+    let generated = edited(create.clone(), |request| {
+        drop(request["object"]["metadata"].as_object_mut().unwrap().remove("name"));
+        request["object"]["metadata"]["generateName"] = json!("t");
+    });
+    let rules = json!({"legacyTokenSecrets": "Deny", "legacyTokenExempt": ["web/t"]});
+    assert!(verdict(&admit_in(&generated, rules, cluster())).starts_with("403 "), "a generated name is not exempt");
+}
+
+#[test]
+fn g8_groups_make_no_controller() {
+    // Groups do not make a controller.
+    let delete = edited(request("DELETE", "", "Role", &Value::Null, &managed("Role")), |request| {
+        request["kind"]["group"] = json!("rbac.authorization.k8s.io");
+        request["userInfo"] = json!({"username": "eve", "groups": [CONTROLLER, "system:kube-controller-manager"]});
+    });
+    assert!(told(&delete).starts_with("403 "));
+    let nobody = edited(delete, |request| drop(request.as_object_mut().unwrap().remove("userInfo")));
+    assert!(told(&nobody).starts_with("403 "));
+}

@@ -1,0 +1,62 @@
+//! A Pod on its way through the API server and the policy.
+
+use std::sync::Arc;
+
+use pillion_host::{NoCluster, ValidationResponse};
+use pillion_testkit::identity::{self, Expected, Scenario};
+use pillion_testkit::module;
+use serde_json::Value;
+
+use crate::support::{create_pod, is_sound};
+
+/// A Pod of a scenario, before and after.
+pub struct Admission {
+    /// The Pod as the policy sees it.
+    pub seen: Value,
+    /// The Pod as injection without identities leaves it.
+    pub injected: Value,
+    /// What the specification says about it.
+    pub expected: Expected,
+    /// What the policy says.
+    pub answer: ValidationResponse,
+}
+
+impl Admission {
+    /// Sends the Pod of a scenario; `Err` where the API server refuses it before any webhook.
+    pub fn of(scenario: &Scenario) -> Result<Self, String> {
+        let seen = identity::admit(&scenario.pod, &scenario.accounts)?;
+        let injected = injected(&seen, &scenario.settings_without());
+        let expected = Expected::of(scenario, &seen, &injected);
+        let answer = evaluate(&seen, "11111111-0000-4000-8000-000000000001", &scenario.settings(), scenario);
+        Ok(Self { seen, injected, expected, answer })
+    }
+
+    /// The Pod after the policy, as the API server makes it from the JSON patch that the policy server sends.
+    pub fn patched(&self) -> Value {
+        let mut pod = self.seen.clone();
+        if let Some(mutated) = &self.answer.mutated_object {
+            let patch = json_patch::diff(&self.seen, mutated);
+            json_patch::patch(&mut pod, &patch).unwrap();
+        }
+        pod
+    }
+}
+
+/// The Pod as injection without identities leaves it. Without identities nobody may name a merged account (E6), so the
+/// Pod names another one meanwhile.
+fn injected(seen: &Value, settings: &Value) -> Value {
+    let mut pod = seen.clone();
+    pod["spec"]["serviceAccountName"] = "own".into();
+    let answer = module().validate(&create_pod(&pod, "u"), settings, Arc::new(NoCluster)).unwrap();
+    assert!(answer.accepted, "{:?}", answer.message);
+    let mut pod = answer.mutated_object.unwrap_or(pod);
+    pod["spec"]["serviceAccountName"] = seen["spec"]["serviceAccountName"].clone();
+    pod
+}
+
+/// What the policy answers to a Pod in a scenario's cluster.
+pub fn evaluate(pod: &Value, uid: &str, settings: &Value, scenario: &Scenario) -> ValidationResponse {
+    let answer = module().validate(&create_pod(pod, uid), settings, Arc::new(scenario.cluster())).unwrap();
+    assert!(is_sound(&answer), "{answer:?}");
+    answer
+}

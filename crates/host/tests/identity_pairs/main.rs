@@ -1,0 +1,174 @@
+//! Who can authenticate as whom after admission, by the rules of the API server and the kubelet, through the built
+//! module (`serviceaccounts.md` A1, A4, B, G).
+#![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod admission;
+mod bystanders;
+#[path = "../support/mod.rs"]
+mod support;
+mod table_a1;
+mod twin;
+
+use std::collections::BTreeSet;
+
+use admission::{Admission, evaluate};
+use pillion_testkit::identity::{self, Accounts, Expected, Pair, Scenario, pairs, scenario};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::Value;
+
+/// The modes in which the app gains nothing.
+const OURS: [&str; 3] = ["SidecarsOnly", "SidecarsOnly", "Isolate"];
+const ALL: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
+
+/// The containers that are to hold an account, with it.
+fn owners(scenario: &Scenario, admission: &Admission) -> Vec<(String, String)> {
+    let Expected::Admitted { identities, .. } = &admission.expected else { panic!("{:?}", admission.expected) };
+    let sets = scenario.sets.iter().filter_map(|set| Some((set, identities.get(set.name)?)));
+    sets.flat_map(|(set, account)| set.containers().into_iter().map(move |container| (container, account.clone())))
+        .collect()
+}
+
+/// The pairs of a Pod whose owners hold their accounts, while the others hold what `others` says.
+fn expected(owners: &[(String, String)], mut others: BTreeSet<Pair>) -> BTreeSet<Pair> {
+    others.retain(|pair| owners.iter().all(|(container, _)| *container != pair.container));
+    others.extend(owners.iter().map(|(container, account)| Pair::new(container, account)));
+    others
+}
+
+/// The pairs of a Pod. A further token of its own account gives an owner nothing, whatever its audience.
+fn held(stored: &Value, owners: &[(String, String)], accounts: &Accounts) -> BTreeSet<Pair> {
+    let mut held = BTreeSet::new();
+    for pair in pairs(stored, accounts) {
+        let is_owner = owners.iter().any(|(container, _)| *container == pair.container);
+        held.insert(if is_owner { Pair::new(&pair.container, &pair.account) } else { pair });
+    }
+    held
+}
+
+/// What the containers besides the owners are to hold: what they held before, less the automounted `default` where the
+/// account was swapped for the sidecars alone. In mode `Pod` they get what a bare swap would give them.
+fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
+    let Expected::Admitted { runs_as, hides, .. } = &admission.expected else { panic!("{:?}", admission.expected) };
+    let mut injected = admission.injected.clone();
+    if let Some(account) = runs_as.as_ref().filter(|_| !hides) {
+        injected["spec"]["serviceAccountName"] = account.as_str().into();
+    }
+    let mut held = pairs(&identity::admit(&injected, &scenario.accounts).unwrap(), &scenario.accounts);
+    if *hides {
+        held.retain(|pair| pair.account != "default" || !pair.audience.is_empty());
+    }
+    held
+}
+
+/// Everything that holds for every Pod and every SidecarSet.
+fn check(scenario: &Scenario) -> Result<(), TestCaseError> {
+    // A Pod that names an account which is not there never reaches a webhook.
+    let Ok(admission) = Admission::of(scenario) else { return Ok(()) };
+    let answer = &admission.answer;
+    let (runs_as, skips) = match &admission.expected {
+        Expected::Refused(code) => {
+            prop_assert!(!answer.accepted, "should be refused with {code}");
+            prop_assert_eq!(answer.code, Some(*code), "{:?}", answer.message);
+            return Ok(());
+        }
+        Expected::Admitted { runs_as, skips, .. } => (runs_as, *skips),
+    };
+    prop_assert!(answer.accepted, "{:?}", answer.message);
+    let accounts = &scenario.accounts;
+    let patched = admission.patched();
+    let stored = identity::admit(&patched, accounts).unwrap();
+    prop_assert_eq!(identity::invalid(&stored), identity::invalid(&admission.seen));
+
+    // The pairs.
+    let owners = owners(scenario, &admission);
+    let wanted = expected(&owners, others(scenario, &admission));
+    prop_assert_eq!(held(&stored, &owners, accounts), wanted, "{}", stored);
+
+    // The rest of the Pod.
+    let rest = bystanders::of(&patched, &admission.seen, scenario);
+    let wanted = bystanders::wanted(&admission);
+    prop_assert_eq!(rest, wanted);
+    let annotations = &patched["metadata"]["annotations"];
+    prop_assert_eq!(annotations.get("pillion.dev/service-account-injected").is_some(), runs_as.is_some());
+    prop_assert_eq!(annotations.get("pillion.dev/service-account-skipped").is_some(), skips);
+
+    // Admitting it again, with another uid.
+    let again = evaluate(&stored, "22222222-0000-4000-8000-000000000002", &scenario.settings(), scenario);
+    prop_assert!(again.accepted, "again: {:?}", again.message);
+    let changes = json_patch::diff(&stored, again.mutated_object.as_ref().unwrap_or(&stored));
+    prop_assert!(changes.0.is_empty(), "again: {changes}");
+
+    // The twin.
+    let judged = evaluate(&stored, "u", &scenario.settings_of_twin(), scenario);
+    prop_assert!(judged.accepted && judged.mutated_object.is_none(), "twin: {:?}\n{}", judged.message, stored);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    /// Owners hold their account, and nobody else gains anything.
+    #[test]
+    fn owners_hold_their_account_and_nobody_else_gains_anything(scenario in scenario(&OURS)) {
+        check(&scenario)?;
+    }
+
+    /// With mode `Pod` among the modes, the app gains what it is meant to gain, and no more.
+    #[test]
+    fn e3_in_mode_pod_the_app_gains_the_account_of_the_pod_alone(scenario in scenario(&ALL)) {
+        check(&scenario)?;
+    }
+}
+
+/// The properties would hold of a policy that refuses everything: most of what they draw is admitted, and every way
+/// to an identity is among it.
+#[test]
+fn the_properties_are_about_something() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen = std::collections::BTreeMap::<&str, usize>::new();
+    for _ in 0..400 {
+        let scenario = scenario(&ALL).new_tree(&mut runner).unwrap().current();
+        let Ok(admission) = Admission::of(&scenario) else { continue };
+        let mut count = |what| *seen.entry(what).or_default() += 1;
+        match &admission.expected {
+            Expected::Refused(503) => count("to be tried again"),
+            Expected::Refused(_) => count("refused"),
+            Expected::Admitted { runs_as, hides, identities, skips } => {
+                let merged = runs_as.as_deref().is_some_and(|name| name.starts_with("sidecarset-merged-"));
+                let distinct: BTreeSet<&String> = identities.values().collect();
+                for (what, is_so) in [
+                    ("admitted", true),
+                    ("swapped for the sidecars", *hides),
+                    ("swapped for everybody", runs_as.is_some() && !hides),
+                    ("merged", merged),
+                    ("left alone", runs_as.is_none()),
+                    ("two identities", distinct.len() > 1),
+                    ("no identity", identities.is_empty()),
+                    ("skipped", *skips),
+                ] {
+                    if is_so {
+                        count(what);
+                    }
+                }
+            }
+        }
+    }
+    let rare: Vec<_> = [
+        "to be tried again",
+        "refused",
+        "admitted",
+        "swapped for the sidecars",
+        "swapped for everybody",
+        "merged",
+        "left alone",
+        "two identities",
+        "no identity",
+        "skipped",
+    ]
+    .into_iter()
+    .filter(|what| seen.get(what).copied().unwrap_or_default() < 8)
+    .collect();
+    assert!(rare.is_empty() && seen["admitted"] > 100, "{rare:?} of {seen:?}");
+}

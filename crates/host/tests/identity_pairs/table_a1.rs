@@ -1,0 +1,263 @@
+//! Table A1: what happens to tokens after a policy has changed the account of a Pod, and what Pillion makes of it.
+
+use std::fmt::Write as _;
+
+use pillion_core::json;
+use pillion_testkit::identity::{self, Account, Accounts, Scenario, Set, TOKEN_PATH, pairs};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::admission::{Admission, evaluate};
+
+const NONE: fn(&mut Value) = |_| {};
+
+/// A Pod with one container, as its author wrote it.
+fn web(edit: fn(&mut Value)) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": {}},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}], "volumes": [{"name": "own", "emptyDir": {}}]},
+    });
+    edit(&mut pod);
+    pod
+}
+
+fn accounts() -> Accounts {
+    Accounts::of(&["default", "x"])
+}
+
+fn manual(name: &str) -> Accounts {
+    accounts().with(name, Account { automount: Some(false), ..Account::default() })
+}
+
+fn pulling(names: &[&str]) -> Accounts {
+    names.iter().fold(accounts(), |accounts, name| {
+        accounts.with(name, Account { pull_secrets: vec![format!("of-{name}")], ..Account::default() })
+    })
+}
+
+/// The pairs of a Pod as `app:default agent:x`, and its pull secrets.
+fn shown(pod: &Value, accounts: &Accounts) -> String {
+    let errors = identity::invalid(pod);
+    if !errors.is_empty() {
+        return errors.join(", ");
+    }
+    let mut text = String::new();
+    for pair in pairs(pod, accounts) {
+        let _ = write!(text, "{}:{} ", pair.container, pair.account);
+    }
+    for secret in json::items(pod, &["spec", "imagePullSecrets"]) {
+        let _ = write!(text, "pulls {} ", secret["name"].as_str().unwrap());
+    }
+    text.trim_end().to_owned()
+}
+
+fn push(list: &mut Value, item: Value) {
+    if list.is_null() {
+        *list = json!([]);
+    }
+    list.as_array_mut().unwrap().push(item);
+}
+
+/// What a policy that only swaps the account does: it adds a container `agent` and names `x`.
+fn swapped(pod: &mut Value) {
+    pod["spec"]["serviceAccountName"] = json!("x");
+    pod["spec"]["serviceAccount"] = json!("x");
+    push(&mut pod["spec"]["containers"], json!({"name": "agent"}));
+}
+
+fn unmounted(pod: &mut Value) {
+    swapped(pod);
+    pod["spec"]["containers"][0]["volumeMounts"] = json!([]);
+    pod["spec"]["volumes"] = json!([]);
+}
+
+fn unmounted_for_good(pod: &mut Value) {
+    unmounted(pod);
+    pod["spec"]["automountServiceAccountToken"] = json!(false);
+}
+
+fn with_mount(pod: &mut Value, volume: &str, path: &str) {
+    swapped(pod);
+    push(&mut pod["spec"]["containers"][1]["volumeMounts"], json!({"name": volume, "mountPath": path}));
+}
+
+/// The rows as they were measured: the model does what the API server does.
+#[rstest]
+#[case::a_sidecar_without_mount(NONE, accounts(), swapped, "agent:x app:x")]
+#[case::b_missing(
+    NONE,
+    Accounts::of(&["default"]),
+    swapped,
+    "error looking up service account default/x: serviceaccount \"x\" not found"
+)]
+#[case::c_app_keeps_its_mount(NONE, manual("x"), swapped, "app:x")]
+#[case::d_volume_is_added_to_the_app(NONE, manual("default"), swapped, "agent:x app:x")]
+#[case::e_nothing_anywhere(|pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(false), accounts(), swapped, "")]
+#[case::f_removed_mounts_come_back(NONE, accounts(), unmounted, "agent:x app:x")]
+#[case::g_they_stay_away(NONE, accounts(), unmounted_for_good, "")]
+#[case::h_pull_secrets_are_kept(
+    NONE,
+    pulling(&["default", "x"]),
+    swapped,
+    "agent:x app:x pulls of-default"
+)]
+#[case::h_pull_secrets_are_added(NONE, pulling(&["x"]), swapped, "agent:x app:x pulls of-x")]
+#[case::i_own_volume_at_the_path(NONE, accounts(), |pod: &mut Value| with_mount(pod, "own", TOKEN_PATH), "app:x")]
+#[case::j_slash_is_not_recognised(
+    NONE,
+    accounts(),
+    |pod: &mut Value| with_mount(pod, "own", &format!("{TOKEN_PATH}/")),
+    "agent:x app:x"
+)]
+#[case::k_volume_is_adopted(
+    NONE,
+    manual("default"),
+    |pod: &mut Value| {
+        swapped(pod);
+        let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
+        volumes.insert(0, json!({"name": "kube-api-access-own", "emptyDir": {}}));
+    },
+    ""
+)]
+#[case::l_two_mounts_at_one_path(
+    NONE,
+    accounts(),
+    |pod: &mut Value| {
+        with_mount(pod, "own", TOKEN_PATH);
+        push(&mut pod["spec"]["containers"][1]["volumeMounts"], json!({"name": "own", "mountPath": TOKEN_PATH}));
+    },
+    "agent: mountPath: Invalid value: /var/run/secrets/kubernetes.io/serviceaccount: must be unique"
+)]
+fn a1_table_as_measured(
+    #[case] pod: fn(&mut Value),
+    #[case] accounts: Accounts,
+    #[case] policy: fn(&mut Value),
+    #[case] result: &str,
+) {
+    let mut seen = identity::admit(&web(pod), &accounts).unwrap();
+    policy(&mut seen);
+    let after = identity::admit(&seen, &accounts).map_or_else(|error| error, |stored| shown(&stored, &accounts));
+    assert_eq!(after, result);
+}
+
+fn has_own_volume(pod: &mut Value, path: &str) {
+    push(&mut pod["spec"]["containers"][0]["volumeMounts"], json!({"name": "own", "mountPath": path}));
+}
+
+/// The same rows with Pillion in place of that policy, in both modes: the app never holds the token of `x`.
+#[rstest]
+#[case::a_sidecar_without_mount(NONE, accounts(), "a-main:x", "a-main:x app:default")]
+#[case::b_missing(
+    NONE,
+    Accounts::of(&["default"]),
+    "SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"default\"; create \
+     the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip",
+    "SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"default\"; create \
+     the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
+)]
+#[case::c_account_without_automounting(NONE, manual("x"), "a-main:x", "a-main:x app:default")]
+#[case::d_default_without_automounting(NONE, manual("default"), "a-main:x", "a-main:x")]
+#[case::e_pod_without_automounting(
+    |pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(false),
+    accounts(),
+    "a-main:x",
+    "a-main:x"
+)]
+#[case::f_g_a_pod_that_asks_for_automounting(
+    |pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(true),
+    accounts(),
+    "a-main:x",
+    "a-main:x app:default"
+)]
+#[case::h_pull_secrets_are_kept(
+    NONE,
+    pulling(&["default", "x"]),
+    "a-main:x pulls of-default",
+    "a-main:x app:default pulls of-default"
+)]
+#[case::h_pull_secrets_are_added(NONE, pulling(&["x"]), "a-main:x pulls of-x", "a-main:x app:default")]
+#[case::i_own_volume_at_the_path(|pod: &mut Value| has_own_volume(pod, TOKEN_PATH), accounts(), "a-main:x", "a-main:x")]
+#[case::j_own_volume_with_a_slash(
+    |pod: &mut Value| has_own_volume(pod, &format!("{TOKEN_PATH}/")),
+    accounts(),
+    "a-main:x",
+    "a-main:x app:default"
+)]
+#[case::k_volume_is_adopted(
+    |pod: &mut Value| pod["spec"]["volumes"][0]["name"] = json!("kube-api-access-own"),
+    accounts(),
+    "a-main:x",
+    "a-main:x"
+)]
+fn a1_table_with_pillion_the_app_goes_without_the_sidecars_token(
+    #[case] pod: fn(&mut Value),
+    #[case] accounts: Accounts,
+    #[case] sidecars_only: &str,
+    #[case] isolate: &str,
+) {
+    for (mode, result) in [("SidecarsOnly", sidecars_only), ("Isolate", isolate)] {
+        let scenario = Scenario::new(web(pod), vec![Set::new("a", Some("x"), mode)], accounts.clone());
+        assert_eq!(admitted(&scenario), result, "{mode}");
+        assert!(!result.contains("app:x"));
+    }
+}
+
+/// Rows i, j and l on the sidecar's side: what would keep its token away is refused, whatever its path looks like, and
+/// no second mount is written that the API server would answer with 422.
+#[rstest]
+#[case::i_l_plain(TOKEN_PATH)]
+#[case::j_slash("/var/run/secrets/kubernetes.io/serviceaccount/")]
+fn a1_i_j_l_a_sidecar_with_something_else_in_the_place_of_its_token_is_refused(
+    #[case] path: &'static str,
+    #[values("SidecarsOnly", "Isolate")] mode: &'static str,
+) {
+    let set = Set { token: Some(("mesh", path)), ..Set::new("a", Some("x"), mode) };
+    let scenario = Scenario::new(web(NONE), vec![set], accounts());
+    let answer = evaluate(&web(NONE), "u", &scenario.settings(), &scenario);
+    assert_eq!(answer.code, Some(403));
+    assert_eq!(
+        answer.message.unwrap(),
+        "spec.containers: sidecar \"a-main\" has the volume \"a-token\" where its token belongs; remove the mount from \
+         the SidecarSet"
+    );
+}
+
+/// A1-9: a mirror Pod may not have an account, and shows what runs already.
+#[rstest]
+fn a1_9_mirror_pods_stay_as_they_are(#[values("SidecarsOnly", "Isolate")] mode: &'static str) {
+    let pod = web(|pod: &mut Value| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("hash"));
+    let scenario = Scenario::new(pod.clone(), vec![Set::new("a", Some("x"), mode)], Accounts::default());
+    let answer = evaluate(&pod, "u", &scenario.settings(), &scenario);
+    assert!(answer.accepted && answer.mutated_object.is_none() && answer.warnings.is_none(), "{answer:?}");
+}
+
+/// A1-3: an alias alone is the account, and both are set where it changes.
+#[rstest]
+#[case::default("default", "a-main:x", "x")]
+#[case::same("x", "a-main:x app:x", "x")]
+#[case::own("own", "a-main:own app:own", "own")]
+fn a1_3_the_alias_is_the_account(#[case] name: &str, #[case] result: &str, #[case] account: &str) {
+    // An API server would have set both; a request may come from elsewhere.
+    let mut pod = web(NONE);
+    pod["spec"]["serviceAccount"] = json!(name);
+    let accounts = Accounts::of(&["default", "x", "own"]);
+    let scenario = Scenario::new(pod.clone(), vec![Set::new("a", Some("x"), "SidecarsOnly")], accounts.clone());
+    let answer = evaluate(&pod, "u", &scenario.settings(), &scenario);
+    let stored = identity::admit(&answer.mutated_object.unwrap(), &accounts).unwrap();
+    assert_eq!(shown(&stored, &accounts), result);
+    assert_eq!(
+        (&stored["spec"]["serviceAccountName"], &stored["spec"]["serviceAccount"]),
+        (&json!(account), &json!(account))
+    );
+}
+
+/// Sends the Pod of a scenario through everything; the pairs that are left, or why it is refused.
+fn admitted(scenario: &Scenario) -> String {
+    let admission = Admission::of(scenario).unwrap();
+    if let Some(message) = &admission.answer.message {
+        return message.clone();
+    }
+    let stored = identity::admit(&admission.patched(), &scenario.accounts).unwrap();
+    shown(&stored, &scenario.accounts)
+}

@@ -1,0 +1,140 @@
+//! A cluster that knows who may do what, and the requests that are about identities.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pillion_core::service_account::permissions::{Atom, atoms};
+use pillion_host::{AccessRequest, Cluster, ClusterError, ResourceRequest, ValidationResponse};
+use pillion_testkit::{FakeCluster, module};
+use serde_json::{Value, json};
+
+/// Objects, and what RBAC says about users.
+#[derive(Default)]
+pub struct Court {
+    objects: FakeCluster,
+    /// User or group, namespace (`""` is everywhere), permission.
+    held: Vec<(String, String, Atom)>,
+    delay: Duration,
+    failure: Option<ClusterError>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Court {
+    /// A cluster with these objects, in which nobody may do anything.
+    pub fn with(objects: impl IntoIterator<Item = Value>) -> Self {
+        Self { objects: FakeCluster::with(objects), ..Self::default() }
+    }
+
+    /// The same cluster, in which the look-up of `object` gets `answer`.
+    #[must_use]
+    pub fn answering(mut self, object: &Value, answer: Result<Vec<u8>, ClusterError>) -> Self {
+        self.objects = self.objects.answering(object, answer);
+        self
+    }
+
+    /// Gives a user or a group a Role, in a namespace or with `""` everywhere.
+    #[must_use]
+    pub fn granting(mut self, subject: &str, namespace: &str, rules: &Value) -> Self {
+        for atom in atoms(rules.as_array().unwrap()) {
+            self.held.push((subject.to_owned(), namespace.to_owned(), atom));
+        }
+        self
+    }
+
+    /// The same cluster, which takes so long for each question about rights.
+    #[must_use]
+    pub fn slow(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    /// The same cluster, which answers no question about rights.
+    #[must_use]
+    pub fn failing(self, failure: ClusterError) -> Self {
+        Self { failure: Some(failure), ..self }
+    }
+
+    /// The questions so far, as `user: verb group/resource "name" in namespace`.
+    pub fn questions(&self) -> Vec<String> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The look-ups so far.
+    pub fn looked_up(&self) -> Vec<String> {
+        self.objects.asked()
+    }
+}
+
+impl Cluster for Court {
+    fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
+        self.objects.get(resource)
+    }
+
+    /// As the RBAC authorizer decides: a role in one namespace says nothing about a question for all of them.
+    fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
+        thread::sleep(self.delay);
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        assert!(request.disable_cache, "P2");
+        let review = &request.subject_access_review;
+        let attributes = &review.resource_attributes;
+        let namespace = attributes.namespace.clone().unwrap_or_default();
+        let subresource = attributes.subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        let wanted = Atom {
+            group: attributes.group.clone().unwrap_or_default(),
+            resource: format!("{}{subresource}", attributes.resource),
+            name: attributes.name.clone(),
+            verb: attributes.verb.clone(),
+        };
+        let shown = format!(
+            "{}: {} {}/{} {:?} in {:?}",
+            review.user,
+            wanted.verb,
+            wanted.group,
+            wanted.resource,
+            wanted.name.as_deref().unwrap_or_default(),
+            namespace
+        );
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(shown);
+        let is_meant = |subject: &str| subject == review.user || review.groups.iter().flatten().any(|g| g == subject);
+        let allowed = self.held.iter().any(|(subject, place, atom)| {
+            is_meant(subject) && (place.is_empty() || *place == namespace) && atom.covers(&wanted)
+        });
+        Ok(json!({ "allowed": allowed }).to_string().into_bytes())
+    }
+}
+
+/// One PolicyRule.
+pub fn rule(group: &str, resource: &str, verb: &str) -> Value {
+    json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
+}
+
+/// Settings with the gate on and these rules.
+pub fn gated(service_accounts: &Value, sets: &[Value]) -> Value {
+    json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "serviceAccounts": service_accounts, "sidecarSets": sets,
+    })
+}
+
+/// The answer to a request, which is sound whatever was asked.
+pub fn ask(request: &Value, settings: &Value, cluster: &Arc<Court>) -> ValidationResponse {
+    let answer = module().validate(request, settings, Arc::clone(cluster) as Arc<dyn Cluster>).unwrap();
+    assert!(super::is_sound(&answer), "{answer:?}");
+    answer
+}
+
+/// Code and message of a refusal, or `accepted`.
+pub fn verdict(answer: &ValidationResponse) -> String {
+    match (answer.code, answer.message.as_deref()) {
+        (Some(code), Some(message)) => format!("{code} {message}"),
+        _ => "accepted".to_owned(),
+    }
+}
+
+/// `value` after an edit.
+pub fn edited(mut value: Value, edit: impl FnOnce(&mut Value)) -> Value {
+    edit(&mut value);
+    value
+}

@@ -1,0 +1,232 @@
+//! A Pod, the SidecarSets of the policy, and the cluster in which they meet.
+
+use pillion_core::service_account::names;
+use serde_json::{Value, json};
+
+use super::{Accounts, NAMESPACE};
+use crate::FakeCluster;
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// A SidecarSet.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "they are drawn one by one")]
+pub struct Set {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it selects the Pod.
+    pub matches: bool,
+    /// `serviceAccountName`.
+    pub account: Option<&'static str>,
+    /// `serviceAccountMode`.
+    pub mode: &'static str,
+    /// `behaviorWhenServiceAccountInjection`.
+    pub on_conflict: &'static str,
+    /// Whether identity is said in annotations instead of fields.
+    pub by_annotation: bool,
+    /// Whether its container is a hot-upgrade pair.
+    pub is_pair: bool,
+    /// Whether it has an init container, and whether that one stays.
+    pub init: Option<bool>,
+    /// `shareVolumePolicy` of its container.
+    pub shares: bool,
+    /// Where its container goes.
+    pub place: &'static str,
+    /// The name of its volume, which may be that of one of the Pod's: then that one takes its place.
+    pub volume: &'static str,
+    /// A token that it brings itself, as the reference lets it: the audience, and where it is mounted.
+    pub token: Option<(&'static str, &'static str)>,
+}
+
+impl Set {
+    /// A SidecarSet that selects the Pod and has one container, `<name>-main`, with this account in this mode.
+    pub fn new(name: &'static str, account: Option<&'static str>, mode: &'static str) -> Self {
+        Self {
+            name,
+            matches: true,
+            account,
+            mode,
+            on_conflict: "Refuse",
+            by_annotation: false,
+            is_pair: false,
+            init: None,
+            shares: false,
+            place: "AfterAppContainer",
+            volume: "agent-data",
+            token: None,
+        }
+    }
+
+    /// Whether it asks for an identity in this Pod.
+    pub fn asks(&self) -> bool {
+        self.matches && self.account.is_some()
+    }
+
+    /// Its containers by the names that they have in a Pod.
+    pub fn containers(&self) -> Vec<String> {
+        let main = format!("{}-main", self.name);
+        let mut names = if self.is_pair { vec![format!("{main}-1"), format!("{main}-2")] } else { vec![main] };
+        names.extend(self.init.map(|_| format!("{}-init", self.name)));
+        names
+    }
+
+    /// The object; `shares` says whether it may take the mounts of the Pod's containers.
+    fn manifest(&self, shares: bool) -> Value {
+        let mut main = json!({
+            "name": format!("{}-main", self.name), "image": "agent:1", "podInjectPolicy": self.place,
+            "volumeMounts": [{"name": self.volume, "mountPath": "/agent"}],
+            "transferEnv": [{"sourceContainerName": "app", "envName": "SECRET"}],
+        });
+        if self.is_pair {
+            main["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+        }
+        if self.shares && shares {
+            main["shareVolumePolicy"] = json!({"type": "enabled"});
+        }
+        let mut volumes = vec![json!({"name": self.volume, "emptyDir": {}})];
+        if let Some((audience, path)) = self.token {
+            let name = format!("{}-token", self.name);
+            volumes.push(token_volume(&name, audience));
+            main["volumeMounts"].as_array_mut().unwrap().push(json!({"name": name, "mountPath": path}));
+        }
+        let mut init = Vec::new();
+        if let Some(stays) = self.init {
+            let mut container = json!({"name": format!("{}-init", self.name), "image": "setup:1"});
+            if stays {
+                container["restartPolicy"] = json!("Always");
+            }
+            init.push(container);
+        }
+        let value = if self.matches { "web" } else { "other" };
+        let mut set = json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": self.name},
+            "spec": {
+                "selector": {"matchLabels": {"app": value}}, "containers": [main], "initContainers": init,
+                "volumes": volumes, "updateStrategy": {"type": "NotUpdate"},
+            },
+        });
+        let Some(account) = self.account else { return set };
+        let permissions = json!([{"apiGroups": [""], "resources": [self.name], "verbs": ["get"]}]);
+        if self.by_annotation {
+            set["metadata"]["annotations"] = json!({
+                "pillion.dev/service-account-name": account,
+                "pillion.dev/service-account-mode": self.mode,
+                "pillion.dev/service-account-conflict": self.on_conflict.to_ascii_lowercase(),
+                "pillion.dev/service-account-permissions": permissions.to_string(),
+            });
+        } else {
+            set["spec"]["serviceAccountName"] = json!(account);
+            set["spec"]["serviceAccountMode"] = json!(self.mode);
+            set["spec"]["behaviorWhenServiceAccountInjection"] = json!(self.on_conflict);
+            set["spec"]["serviceAccountPermissions"] = permissions;
+        }
+        set
+    }
+}
+
+/// A Pod, the SidecarSets of the policy, and the cluster in which they meet.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The Pod as its author wrote it.
+    pub pod: Value,
+    /// The SidecarSets, by name.
+    pub sets: Vec<Set>,
+    /// The accounts of the namespace, merged ones included where they are ready.
+    pub accounts: Accounts,
+    /// `serviceAccounts.onMissing`.
+    pub on_missing: &'static str,
+    /// `serviceAccounts.onConflict`.
+    pub on_conflict: &'static str,
+    /// `serviceAccounts.onAppServiceAccount`.
+    pub on_app_account: &'static str,
+    /// `serviceAccounts.allowPodMode`.
+    pub allow_pod_mode: bool,
+    /// Whether the controller has made the merged objects.
+    pub merged_is_ready: bool,
+}
+
+impl Scenario {
+    /// A Pod that meets these SidecarSets where nothing is set but what they need.
+    pub fn new(pod: Value, sets: Vec<Set>, accounts: Accounts) -> Self {
+        Self {
+            pod,
+            sets,
+            accounts,
+            on_missing: "Deny",
+            on_conflict: "Deny",
+            on_app_account: "Keep",
+            allow_pod_mode: false,
+            merged_is_ready: false,
+        }
+    }
+
+    /// The settings of the injecting policy with the feature on.
+    pub fn settings(&self) -> Value {
+        json!({
+            "sidecarSets": self.sets.iter().map(|set| set.manifest(true)).collect::<Vec<_>>(),
+            "featureGates": {"SidecarSetServiceAccountInjection": true},
+            "serviceAccounts": {
+                "onMissing": self.on_missing, "onConflict": self.on_conflict,
+                "onAppServiceAccount": self.on_app_account, "allowPodMode": self.allow_pod_mode,
+            },
+        })
+    }
+
+    /// The settings with the feature off: what everybody would get without it. Where a set asks for an identity,
+    /// tokens are not shared (A5-8); there nothing is.
+    pub fn settings_without(&self) -> Value {
+        let shares = !self.sets.iter().any(Set::asks);
+        json!({ "sidecarSets": self.sets.iter().map(|set| set.manifest(shares)).collect::<Vec<_>>() })
+    }
+
+    /// The settings of the asserting twin.
+    pub fn settings_of_twin(&self) -> Value {
+        let mut settings = self.settings();
+        settings["role"] = json!("Assert");
+        settings
+    }
+
+    /// The cluster, as the policy is shown it.
+    pub fn cluster(&self) -> FakeCluster {
+        let mut objects = Vec::new();
+        for sets in merges(&self.sets).into_iter().filter(|_| self.merged_is_ready) {
+            let name = names::merged(&sets);
+            let metadata = json!({
+                "name": name, "namespace": NAMESPACE, "annotations": {"pillion.dev/sidecarsets": sets.join(",")},
+            });
+            objects.push(json!({
+                "apiVersion": RBAC, "kind": "Role", "metadata": metadata,
+                "rules": [{"apiGroups": [""], "resources": sets, "verbs": ["get"]}],
+            }));
+            objects.push(json!({
+                "apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+            }));
+        }
+        self.accounts.cluster(objects)
+    }
+}
+
+/// The groups of SidecarSets that may have a merged account.
+pub(super) fn merges(sets: &[Set]) -> Vec<Vec<&'static str>> {
+    let names: Vec<&'static str> = sets.iter().filter(|set| set.asks()).map(|set| set.name).collect();
+    let mut groups = Vec::new();
+    for mask in 0_u8..8 {
+        let group: Vec<_> =
+            names.iter().enumerate().filter(|(index, _)| mask & (1 << index) != 0).map(|(_, name)| *name).collect();
+        if group.len() > 1 {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// A volume with a token of the account that the Pod runs under.
+pub(super) fn token_volume(name: &str, audience: &str) -> Value {
+    let mut token = json!({"path": "token", "expirationSeconds": 3600});
+    if !audience.is_empty() {
+        token["audience"] = json!(audience);
+    }
+    json!({"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}})
+}
