@@ -78,7 +78,7 @@ fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
 #[case::service_accounts_of_nothing(json!({"serviceAccounts": {"allowed": null, "onMissing": null, "allowPodMode": null, "denyPermissions": []}}))]
 #[case::service_accounts(json!({"serviceAccounts": {
     "allowed": [{"namespaces": ["team-*"], "names": ["a", "b?"]}], "protectedNamespaces": [], "onAppServiceAccount": "Isolate",
-    "denyPermissions": [{"verbs": null, "nonResourceURLs": ["/metrics"]}, {}], "legacyTokenExempt": ["ci/*"], "controllerUser": "me"
+    "denyPermissions": [{"apiGroups": ["*"], "resources": ["nodes"], "verbs": ["*"], "nonResourceURLs": ["/metrics"], "resourceNames": null}], "legacyTokenExempt": ["ci/*"], "controllerUser": "me"
 }}))]
 #[case::identities(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": [set(&json!({
     "serviceAccountName": "a", "serviceAccountMode": "isolate", "behaviorWhenServiceAccountInjection": "MERGE",
@@ -107,6 +107,8 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[case::an_empty_namespace(json!({"serviceAccounts": {"protectedNamespaces": [""]}}))]
 #[case::no_user(json!({"serviceAccounts": {"controllerUser": ""}}))]
 #[case::verbs_as_a_text(json!({"serviceAccounts": {"denyPermissions": [{"verbs": "get"}]}}))]
+#[case::a_rule_that_denies_nothing(json!({"serviceAccounts": {"denyPermissions": [{"apiGroups": [""], "resources": [], "verbs": ["*"]}]}}))]
+#[case::an_empty_rule(json!({"serviceAccounts": {"denyPermissions": [{}]}}))]
 #[case::no_field_of_a_rule(json!({"serviceAccounts": {"denyPermissions": [{"resource": ["pods"]}]}}))]
 #[case::shoots_in_quotes(json!({"shoots": {"enabled": "true"}}))]
 #[case::another_migration(json!({"shoots": {"migration": "deny"}}))]

@@ -98,7 +98,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let cluster = preview::cluster_of(all(), &args.situation);
     let module = preview::module(terminal)?;
     let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation);
-    let Ok(settings) = Settings::decode(assembled.value.clone()) else {
+    // Every SidecarSet is spoken of, those of a bundle that the Pod would not open, too.
+    let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
+    let Some(settings) = decoded else {
         return Ok(problems(&assembled, terminal));
     };
     // Where they are invalid a policy server would not start, but what it would do can be told all the same.

@@ -57,7 +57,7 @@ pub struct Admission {
 impl Preview {
     /// A preview with this module; `settings` are the policy's.
     pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, situation: &Situation) -> Self {
-        let decoded = Settings::decode(settings.clone()).ok();
+        let decoded = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
         let assume = if situation.assume_service_accounts { Assume::Missing } else { Assume::Nothing };
         let accounts = Arc::new(Accounts::new(Arc::clone(&cluster) as _, assume));
         Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone() }

@@ -165,7 +165,8 @@ fn text() -> Value {
     json!({"type": ["string", "null"]})
 }
 
-/// A PolicyRule. One that is granted has to grant something, and belongs to a namespace: it cannot speak of URLs (V6).
+/// A PolicyRule, which grants or denies something. One that is granted belongs to a namespace: it cannot speak of URLs
+/// (V6).
 pub(super) fn policy_rule(is_granted: bool) -> Value {
     let text = |length: u8| json!({"type": "string", "minLength": length});
     let any = json!({"type": ["array", "null"], "items": text(0)});
@@ -174,17 +175,14 @@ pub(super) fn policy_rule(is_granted: bool) -> Value {
     let mut properties = Map::new();
     for field in fields::described(POLICY_RULE) {
         let list = match field.name() {
-            _ if !is_granted => &any,
-            "resourceNames" => &names,
+            "resourceNames" if is_granted => &names,
+            "resourceNames" => &any,
             _ => &some,
         };
         properties.insert(field.name().to_owned(), documented(list.clone(), POLICY_RULE, field.name()));
     }
-    let (urls, required): (_, &[&str]) = if is_granted {
-        (json!({"type": ["array", "null"], "maxItems": 0}), &["apiGroups", "resources", "verbs"])
-    } else {
-        (any, &[])
-    };
+    let urls = if is_granted { json!({"type": ["array", "null"], "maxItems": 0}) } else { any };
+    let required = ["apiGroups", "resources", "verbs"];
     properties.insert("nonResourceURLs".to_owned(), urls);
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }

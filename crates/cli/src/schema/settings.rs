@@ -115,7 +115,15 @@ pub const SETTINGS: [Setting; 12] = [
         is_telling: false,
         shape: Shape::Schema(|_| json!({"enum": ["Inject", "Assert", null]})),
     },
-    to_come("bundle", "string", "", "SidecarSets compiled into one string", None),
+    Setting {
+        name: "bundle",
+        kind: "string",
+        default: "",
+        means: "more SidecarSets, compiled into one string by `pillion bundle`: cheaper for the policy server, which copies the settings for every request",
+        example: "",
+        is_telling: true,
+        shape: Shape::Schema(|_| json!({"type": ["string", "null"], "pattern": "^pillion-bundle-1:"})),
+    },
     to_come("bundleRef", "object", "", "the ConfigMap in which the controller keeps compiled SidecarSets", None),
     to_come(
         "onBundleUnavailable",

@@ -87,7 +87,7 @@ impl Session {
     /// of another policy need nothing.
     pub(super) fn prepare(&self, request: &Value, settings: &Value) {
         let Some(Assumed { accounts, rest }) = &self.accounts else { return };
-        if let Ok(settings) = Settings::decode(settings.clone()) {
+        if let Some(settings) = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok()) {
             accounts.prepare(request, &settings, rest.as_ref());
         }
     }
