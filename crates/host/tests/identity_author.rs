@@ -774,3 +774,37 @@ fn v3_accounts_that_are_not_there() {
     let (answer, _) = admit(&request("ann", &set()), &json!({}), held(Court::default()));
     assert_eq!(answer.warnings.unwrap()[0], "ServiceAccount \"agent\" does not exist in namespace \"web\"");
 }
+
+#[test]
+fn a5_1_existence_is_checked_where_the_namespaces_are_named() {
+    let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"];
+    let many = in_namespaces(set(), &names);
+    let everywhere = json!([rule("*", "*", "*")]);
+    let with_accounts = Court::with(names.map(account)).granting("system:masters", "", &everywhere);
+    let (answer, cluster) = admit(&request("root", &many), &json!({}), with_accounts);
+    assert_eq!(cluster.looked_up().len(), 8);
+    assert_eq!(
+        answer.warnings.unwrap()[0],
+        "whether ServiceAccount \"agent\" exists was checked in the first 8 namespaces only"
+    );
+    let (answer, cluster) = admit(&request("root", &set_for_all()), &json!({}), self::cluster());
+    assert_eq!(cluster.looked_up(), [""; 0]);
+    assert_eq!(
+        answer.warnings.unwrap()[1],
+        "whether ServiceAccount \"agent\" exists is checked for each Pod, as the namespaces are not named"
+    );
+}
+
+/// Sets of the settings have no author to ask about; what nobody may hand out stays so.
+#[test]
+fn p7_settings_are_trusted_but_for_p4() {
+    let told = |rules: Value| {
+        let verdict = module().validate_settings(&gated(&json!({}), &[with_rules(rules)])).unwrap();
+        verdict.message.unwrap_or_default()
+    };
+    assert_eq!(
+        told(json!([rule("", "secrets", "get")])),
+        "sidecarSets[0].spec.serviceAccountPermissions[0]: Forbidden: grants get secrets, which reaches * secrets; nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions (SidecarSet \"agent\")"
+    );
+    assert!(told(json!([rule("", "pods", "get")])).is_empty());
+}

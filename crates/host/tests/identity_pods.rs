@@ -414,7 +414,7 @@ fn b1_a_volume_of_the_token_that_is_not_ours_is_refused() {
 
 /// A set without an account reaches for the token of another.
 #[test]
-fn e4_a_set_without_an_account_gets_no_token() {
+fn e4_a5_8_a_set_without_an_account_gets_no_token() {
     let plain = |mounts: Value, volumes: Value| {
         edited(set("b", "x"), |set| {
             for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
@@ -626,6 +626,130 @@ fn v2_v8_sets_that_were_never_validated() {
         with("serviceAccountMode", json!("Pod")),
         "403 SidecarSet \"a\": spec.serviceAccountName: mode Pod would give the app the permissions of \"agent\"; use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode"
     );
+}
+
+// --- what is said and what is left alone
+
+/// "Unset" and "explicitly default" are the same to the policy; the alias follows.
+#[test]
+fn a1_2_a1_3_unset_and_default_are_alike() {
+    let unset = edited(pod(), |pod| {
+        pod["spec"].as_object_mut().unwrap().remove("serviceAccountName");
+        pod["spec"].as_object_mut().unwrap().remove("serviceAccount");
+    });
+    let after = injected(&unset, &[set("a", "agent")]);
+    assert_eq!(after["spec"], injected(&pod(), &[set("a", "agent")])["spec"]);
+    assert_eq!(after["spec"]["serviceAccount"], after["spec"]["serviceAccountName"]);
+    let by_alias =
+        edited(running_as("own"), |pod| drop(pod["spec"].as_object_mut().unwrap().remove("serviceAccountName")));
+    assert_eq!(injected(&by_alias, &[set("a", "agent")])["spec"].get("serviceAccountName"), None, "M2");
+}
+
+/// Pull secrets are the API server's matter (A1-h), and a Pod's requester is a controller, of whom nobody asks.
+#[test]
+fn a1_5_a1_7_pull_secrets_stay_and_the_requester_is_not_asked_about() {
+    let pod = edited(pod(), |pod| pod["spec"]["imagePullSecrets"] = json!([{"name": "of-default"}]));
+    let cluster = Arc::new(cluster());
+    let answer = ask(&request(&pod), &gated(&json!({}), &[set("a", "agent")]), &cluster);
+    assert_eq!(answer.mutated_object.unwrap()["spec"]["imagePullSecrets"], json!([{"name": "of-default"}]));
+    assert_eq!(cluster.questions(), [""; 0]);
+    assert_eq!(cluster.looked_up(), ["v1/ServiceAccount web/agent"]);
+}
+
+/// What the API server validates afterwards: a token lives ten minutes at least and has a path, mounts are unique.
+#[test]
+fn a1_4_a1_13_the_volume_is_like_the_api_servers() {
+    let after = injected(&pod(), &[set("a", "agent")]);
+    assert_eq!(after["spec"]["volumes"], json!([automounted(&volume_of("agent"))]));
+    let mount = json!([{"name": volume_of("agent"), "readOnly": true, "mountPath": TOKEN_PATH}]);
+    assert_eq!(after["spec"]["containers"][1]["volumeMounts"], mount);
+    assert_eq!(after["spec"]["containers"][0].get("volumeMounts"), None);
+}
+
+#[test]
+fn m5_e14_the_pod_says_what_was_done() {
+    let record = |pod: &Value| pod["metadata"]["annotations"][INJECTED].clone();
+    assert_eq!(
+        record(&injected(&pod(), &[set("a", "agent")])),
+        json!(r#"{"injected":"agent","original":"default","sidecarSets":["a"]}"#)
+    );
+    // A forged record gives way.
+    let forged = edited(pod(), |pod| pod["metadata"]["annotations"] = json!({INJECTED: "{\"injected\":\"agent\"}"}));
+    let after = injected(&forged, &[set("a", "agent")]);
+    assert_eq!(record(&after), record(&injected(&pod(), &[set("a", "agent")])));
+    assert_eq!(record(&injected(&pod(), &[isolated("a", "agent")])), Value::Null, "nothing was swapped");
+}
+
+#[test]
+fn m2_a5_3_pods_with_an_account_of_their_own() {
+    let own = running_as("own");
+    let with = |choice: &str| admit_in(&own, json!({"onAppServiceAccount": choice}), &[set("a", "agent")], cluster());
+    let kept = with("Keep");
+    assert_eq!(
+        kept.warnings.unwrap(),
+        ["SidecarSet \"a\" is injected without its ServiceAccount: the Pod has the ServiceAccount \"own\" of its own"]
+    );
+    assert_eq!(holders(&kept.mutated_object.unwrap()), ["app: own"]);
+    assert_eq!(
+        verdict(&with("Deny")),
+        "403 SidecarSet \"a\": spec.serviceAccountName: the Pod has the ServiceAccount \"own\" of its own; run the Pod under \"default\", or give the SidecarSet the mode Isolate"
+    );
+    assert_eq!(holders(&with("Isolate").mutated_object.unwrap()), ["app: own", "a: sidecarset-token-d4f0bc5a29de06b5"]);
+}
+
+#[test]
+fn a5_2_conflicts_may_cost_the_identity_instead_of_the_pod() {
+    let refusing = edited(set("b", "b"), |set| {
+        set["spec"].as_object_mut().unwrap().remove("behaviorWhenServiceAccountInjection");
+    });
+    let answer = admit_in(&pod(), json!({"onConflict": "Skip"}), &[set("a", "a"), refusing], cluster());
+    assert_eq!(answer.warnings.unwrap().len(), 2);
+    assert_eq!(holders(&answer.mutated_object.unwrap()), ["app: default"]);
+}
+
+/// A set gets what its account may do, no matter what it asks for: permissions are for merging alone.
+#[test]
+fn a5_4_one_set_is_granted_nothing() {
+    let cluster = Arc::new(cluster());
+    ask(&request(&pod()), &gated(&json!({}), &[set("a", "agent")]), &cluster);
+    assert_eq!(cluster.looked_up(), ["v1/ServiceAccount web/agent"], "no Role, no RoleBinding");
+}
+
+#[test]
+fn f1_f2_f3_annotations_stand_for_the_fields() {
+    let annotated = |name: &str| {
+        edited(set(name, name), |set| {
+            let permissions = set["spec"]["serviceAccountPermissions"].to_string();
+            for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
+                set["spec"].as_object_mut().unwrap().remove(key);
+            }
+            set["metadata"]["annotations"] = json!({
+                "pillion.dev/service-account-name": name, "pillion.dev/service-account-conflict": "merge",
+                "pillion.dev/service-account-permissions": permissions,
+            });
+        })
+    };
+    let after = injected(&pod(), &[annotated("a"), annotated("b")]);
+    assert_eq!(after["spec"], injected(&pod(), &[set("a", "a"), set("b", "b")])["spec"]);
+    assert_eq!(after["spec"]["serviceAccountName"], json!(merged_name()));
+}
+
+#[rstest]
+#[case::processes("shareProcessNamespace", json!(true), "spec.shareProcessNamespace lets every container of the Pod read the tokens of its sidecars through /proc")]
+#[case::the_hosts_processes("hostPID", json!(true), "spec.hostPID lets every container of the Pod read the tokens of its sidecars through /proc")]
+fn b9_what_isolates_nothing_is_warned_of(#[case] field: &str, #[case] value: Value, #[case] message: &str) {
+    let pod = edited(pod(), |pod| pod["spec"][field] = value);
+    assert_eq!(admit(&pod, &[set("a", "agent")]).warnings.unwrap(), [message]);
+}
+
+#[test]
+fn b9_privileged_apps_are_warned_of() {
+    let pod = edited(pod(), |pod| pod["spec"]["containers"][0]["securityContext"] = json!({"privileged": true}));
+    assert_eq!(
+        admit(&pod, &[isolated("a", "agent")]).warnings.unwrap(),
+        ["container \"app\" is privileged and can read the tokens of the Pod's sidecars"]
+    );
+    assert_eq!(admit(&self::pod(), &[isolated("a", "agent")]).warnings, None);
 }
 
 // --- the asserting twin (B10, E11)

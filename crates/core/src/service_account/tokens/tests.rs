@@ -162,8 +162,10 @@ fn b2_something_else_at_the_path_is_refused(#[case] path: &str) {
     before["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "data", "mountPath": path}]);
     assert_eq!(
         messages(settle(&before, &isolate(), &agent())),
-        ["spec.containers: sidecar \"agent\" has the volume \"data\" where its token belongs; remove the mount from the \
-             SidecarSet"]
+        [
+            "spec.containers: sidecar \"agent\" has the volume \"data\" where its token belongs; remove the mount from the \
+             SidecarSet"
+        ]
     );
 }
 
