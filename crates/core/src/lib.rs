@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod bundle;
 pub mod controller_revision;
 pub mod duration;
 pub mod explain;

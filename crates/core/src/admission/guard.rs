@@ -1,5 +1,8 @@
 //! Admission of what is not injected, but could undo or steal an identity (`serviceaccounts.md` C4, E, G8).
 
+use std::borrow::Cow;
+
+use super::damaged;
 use crate::lookup::{Lookup, Memo};
 use crate::ordered::Set;
 use crate::outcome::{Outcome, Refusal, Verdict};
@@ -9,6 +12,7 @@ use crate::service_account::author::Author;
 use crate::service_account::declared::Declared;
 use crate::service_account::guards::{Findings, ephemeral, managed, secret, template};
 use crate::settings::Settings;
+use crate::sidecar_set::SidecarSet;
 
 /// Answers a request that one of the guards is about.
 pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dyn Lookup) -> Outcome {
@@ -28,7 +32,12 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dy
                 old_object,
                 author: &Author::of(&request.user_info),
             };
-            managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, settings, lookup))
+            let is_asked = rules.protect_in_use && settings.gates.service_account_injection;
+            let sets = match if is_asked { settings.all_sidecar_sets() } else { Ok(Cow::default()) } {
+                Ok(sets) => sets,
+                Err(error) => return damaged(&error),
+            };
+            managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, &sets, lookup))
         }
         Target::SecretWrite => {
             let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);
@@ -47,12 +56,9 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dy
 
 /// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the
 /// Namespace cannot be read, it might match.
-fn users(account: &str, namespace: &str, settings: &Settings, lookup: &dyn Lookup) -> Vec<String> {
+fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Lookup) -> Vec<String> {
     let mut users = Set::new();
-    if !settings.gates.service_account_injection {
-        return Vec::new();
-    }
-    for set in &settings.sidecar_sets {
+    for set in sets {
         let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
         if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
             users.insert(set.name().to_owned());

@@ -9,8 +9,11 @@ pub mod sidecar_set;
 
 use std::time::Duration;
 
+use crate::bundle::BundleError;
+use crate::field::FieldPath;
+use crate::json;
 use crate::lookup::Lookup;
-use crate::outcome::{Outcome, Verdict};
+use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::request::{Operation, Request, Target};
 use crate::service_account::author::{Author, Authorizer};
 use crate::settings::{Role, Settings};
@@ -44,8 +47,14 @@ pub fn admit(request: Request, settings: &Settings, world: World<'_>) -> Outcome
     match target {
         Target::PodCreate => {
             let asked = pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
+            let namespace = asked.namespace();
+            let labels = json::object(&request.object, &["metadata", "labels"]);
+            let sidecar_sets = match settings.sidecar_sets_for(namespace, labels) {
+                Ok(sets) => sets,
+                Err(error) => return damaged(&error),
+            };
             let context = pod::Context {
-                sidecar_sets: &settings.sidecar_sets,
+                sidecar_sets: &sidecar_sets,
                 revisions: &settings.controller_revisions,
                 gates: settings.gates,
                 system_namespace: &settings.system_namespace,
@@ -62,8 +71,13 @@ pub fn admit(request: Request, settings: &Settings, world: World<'_>) -> Outcome
                 _ => sidecar_set::Operation::Create,
             };
             let mut others = Vec::new();
-            for set in &settings.sidecar_sets {
-                others.push(prepared(set));
+            match settings.all_sidecar_sets() {
+                Ok(sets) => {
+                    for set in sets.iter() {
+                        others.push(prepared(set));
+                    }
+                }
+                Err(error) => return damaged(&error),
             }
             let context = sidecar_set::Context {
                 others: &others,
@@ -88,4 +102,16 @@ pub fn admit(request: Request, settings: &Settings, world: World<'_>) -> Outcome
         Target::ShootWrite => shoot::admit(&request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),
     }
+}
+
+/// A bundle that cannot be used: a policy server refuses it when it starts, so only other hosts get here.
+fn damaged(error: &BundleError) -> Outcome {
+    let reason = Reason {
+        sidecar_set: None,
+        field: FieldPath::new("settings.bundle"),
+        problem: error.to_string(),
+        remedy: String::new(),
+        code: Code::Undecodable,
+    };
+    Refusal::from(reason).into()
 }

@@ -8,6 +8,7 @@ use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::inject::{self, Injected};
+use crate::json;
 use crate::lookup::{Lookup, Memo};
 use crate::ordered::Map;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
@@ -33,7 +34,16 @@ pub struct PodRequest<'a> {
 impl<'a> PodRequest<'a> {
     /// The namespace of `pod`, which is the request's object: its own, else the request's, else `default` (P-3).
     pub fn namespace_of(&self, pod: Pod<'a>) -> &'a str {
-        let namespace = [pod.namespace(), self.namespace].into_iter().find(|namespace| !namespace.is_empty());
+        self.or_own(pod.namespace())
+    }
+
+    /// The same, of a Pod that was not decoded.
+    pub fn namespace(&self) -> &'a str {
+        self.or_own(json::text(self.object, &["metadata", "namespace"]))
+    }
+
+    fn or_own(&self, own: &'a str) -> &'a str {
+        let namespace = [own, self.namespace].into_iter().find(|namespace| !namespace.is_empty());
         namespace.unwrap_or("default")
     }
 }

@@ -13,13 +13,17 @@ mod whitelist;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 pub(crate) use read::wrong_type;
 
+use crate::bundle::{Bundle, BundleError};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
+use crate::json;
 use crate::service_account::rules::Rules;
 use crate::sidecar_set::SidecarSet;
 use shoots::ShootSettings;
@@ -32,6 +36,8 @@ pub const SYSTEM_NAMESPACE: &str = "kruise-system";
 pub struct Settings {
     /// `sidecarSets`, in the order of the list, in their v1beta1 form, neither defaulted nor hashed.
     pub sidecar_sets: Vec<SidecarSet>,
+    /// `bundle`: more of them, compiled; see [`crate::bundle`].
+    pub bundle: Option<String>,
     /// `controllerRevisions`.
     pub controller_revisions: Vec<ControllerRevision>,
     /// `featureGates`.
@@ -62,6 +68,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             sidecar_sets: Vec::new(),
+            bundle: None,
             controller_revisions: Vec::new(),
             gates: Gates::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),
@@ -81,6 +88,37 @@ impl Settings {
     /// `SidecarSet`.
     pub fn decode(settings: Value) -> Result<Self, Vec<FieldError>> {
         read::settings(settings)
+    }
+
+    /// The `SidecarSet`s that can be in effect for a Pod of this namespace with these labels: those of `sidecarSets`, and
+    /// those of the bundle that match.
+    ///
+    /// # Errors
+    /// The bundle is damaged.
+    pub fn sidecar_sets_for(
+        &self,
+        namespace: &str,
+        labels: Option<&json::Object>,
+    ) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
+        self.with(|bundle| bundle.sets_for(namespace, labels))
+    }
+
+    /// All `SidecarSet`s, those of the bundle included.
+    ///
+    /// # Errors
+    /// The bundle is damaged.
+    pub fn all_sidecar_sets(&self) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
+        self.with(|bundle| bundle.sets())
+    }
+
+    fn with(
+        &self,
+        choose: impl FnOnce(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>,
+    ) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
+        let Some(bundle) = &self.bundle else { return Ok(Cow::Borrowed(&self.sidecar_sets)) };
+        let mut sets = choose(Bundle::read(bundle)?)?;
+        sets.extend(self.sidecar_sets.iter().cloned());
+        Ok(Cow::Owned(sets))
     }
 
     /// Validates each `SidecarSet`, the conflicts between them, and the whitelist's selectors and expressions.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Role, Settings, naming, service_accounts, shoots, whitelist};
+use crate::bundle::Bundle;
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, Place, Report};
 use crate::format;
@@ -13,8 +14,8 @@ use crate::ordered::Set;
 use crate::sidecar_set::decode::decode;
 
 /// Settings that this version does not have yet, with the one value that asks for nothing else than it does.
-const SETTINGS_TO_COME: [(&str, Option<&str>); 4] =
-    [("bundle", None), ("bundleMaxAge", None), ("bundleRef", None), ("onBundleUnavailable", Some("Deny"))];
+const SETTINGS_TO_COME: [(&str, Option<&str>); 3] =
+    [("bundleMaxAge", None), ("bundleRef", None), ("onBundleUnavailable", Some("Deny"))];
 const NOT_YET: &str = "not supported by this version of the policy; remove it";
 
 pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
@@ -29,7 +30,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
         let place = Place::new(&key);
         match (key.as_str(), value) {
             (key, value) if SETTINGS_TO_COME.iter().any(|(name, _)| *name == key) => to_come(key, &value, &mut errors),
-            ("systemNamespace" | "patchPodMetadataWhitelist" | "role", Value::Null) => {}
+            ("systemNamespace" | "patchPodMetadataWhitelist" | "role" | "bundle", Value::Null) => {}
             ("sidecarSets", value) => each(value, &place, "SidecarSet", &mut errors, &mut |manifest| {
                 decoded.sidecar_sets.push(decode(manifest)?.into_sidecar_set());
                 Ok(())
@@ -40,6 +41,13 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
                     Ok(())
                 });
             }
+            ("bundle", Value::String(text)) => {
+                if let Err(error) = Bundle::read(&text) {
+                    errors.report(Cause::Invalid, &place, None, &error.to_string());
+                }
+                decoded.bundle = Some(text);
+            }
+            ("bundle", other) => errors.push(wrong_type(&place, &other, "a string that `pillion bundle` made")),
             ("shoots", value) => decoded.shoots = shoots::decode(&Node { value: &value, place }, &mut errors),
             ("serviceAccounts", value) => {
                 decoded.service_accounts = service_accounts::decode(value, &place.path(), &mut errors);

@@ -174,7 +174,13 @@ fn every_field_is_decoded() {
     json!({"serviceAccounts": {"onMissing": "Ignore"}}),
     "serviceAccounts.onMissing: Unsupported value: \"Ignore\": supported values: \"Deny\", \"Skip\""
 )]
-#[case::bundle(json!({"bundle": "x"}), "bundle: Forbidden: not supported by this version of the policy; remove it")]
+#[case::bundle(
+    json!({"bundle": "x"}),
+    "bundle: Invalid value: is no bundle: it does not start with \"pillion-bundle-1:\"; make one with `pillion bundle`"
+)]
+#[case::bundle_list(
+    json!({"bundle": []}), "bundle: Invalid value: must be a string that `pillion bundle` made, found a list"
+)]
 fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[case] error: &str) {
     assert_eq!(refused(settings), [error]);
 }

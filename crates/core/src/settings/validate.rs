@@ -1,7 +1,8 @@
 //! Validation: what `validate_settings` says beyond decoding.
 
 use super::{Settings, naming, whitelist};
-use crate::field::{FieldError, FieldPath, Place};
+use crate::bundle::Bundle;
+use crate::field::{Cause, FieldError, FieldPath, Place};
 use crate::json;
 use crate::node::Node;
 use crate::ordered::{Map, Set};
@@ -13,11 +14,15 @@ use crate::validation::{canary, conflicts, validate_manifest};
 
 pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
     let path = FieldPath::new("sidecarSets");
+    let mut errors = Vec::new();
     let mut sets = Vec::with_capacity(settings.sidecar_sets.len());
     for set in &settings.sidecar_sets {
         sets.push(prepared(set));
     }
-    let mut errors = Vec::new();
+    if let Some(text) = &settings.bundle {
+        bundled(text, &mut sets, &mut errors);
+    }
+    let own = settings.sidecar_sets.len();
     let mut identities: Vec<(usize, Declared)> = Vec::new();
     let mut sharing: Map<String, Vec<usize>> = Map::new();
     for (index, set) in sets.iter().enumerate() {
@@ -59,7 +64,7 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
             wrong.append(&mut findings.into_errors());
             identities.push((index, declared));
         }
-        let at = path.index(index);
+        let at = if index < own { path.index(index) } else { FieldPath::new("bundle").key(set.name()) };
         for error in wrong {
             errors.push(naming(error, &at, "SidecarSet", set.name()));
         }
@@ -68,6 +73,22 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
         whitelist::validate(&Node { value: rules, place: Place::new("patchPodMetadataWhitelist") }, &mut errors);
     }
     errors
+}
+
+/// Adds the sets of a bundle, every byte of which is checked; a name that `sidecarSets` has, too, is an error.
+fn bundled(text: &str, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::new("bundle");
+    let read = Bundle::read(text).and_then(|bundle| bundle.verify().and_then(|()| bundle.sets()));
+    let bundled = match read {
+        Ok(bundled) => bundled,
+        Err(error) => return errors.push(FieldError::new(&path, Cause::Invalid, error.to_string())),
+    };
+    for set in bundled {
+        if sets.iter().any(|own| own.name() == set.name()) {
+            errors.push(FieldError::duplicate(&path.key(set.name()), set.name()));
+        }
+        sets.push(set);
+    }
 }
 
 /// Everything over which two `SidecarSet`s can be in conflict. Only sets that share one of these are compared: of a

@@ -1,0 +1,73 @@
+//! The index: what a Pod must have for a set to match it.
+//!
+//! Each set is found by one thing that it asks for, its anchor: a label with one of some values, or a namespace of one of
+//! some names. A Pod has few labels and one namespace, so few anchors are looked up, however many sets there are. A set
+//! that asks for nothing of the kind is found always.
+
+use super::BundleError;
+use super::layout::Parts;
+use crate::json::Object;
+use crate::ordered::Set;
+
+/// What a Pod has, or must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Anchor<'a> {
+    /// Nothing.
+    Always,
+    /// A namespace.
+    Namespace(&'a str),
+    /// A label.
+    Label(&'a str, &'a str),
+}
+
+impl Anchor<'_> {
+    /// FNV-1a, 32 bits. Two anchors of one hash only make a candidate too many.
+    pub fn hash(&self) -> u32 {
+        let parts = match *self {
+            Self::Always => ["", "", ""],
+            Self::Namespace(name) => ["namespace", name, ""],
+            Self::Label(key, value) => ["label", key, value],
+        };
+        let mut hash = 0x811c_9dc5_u32;
+        for part in parts {
+            // What separates parts is no part of a text in UTF-8.
+            for byte in part.bytes().chain([0xff]) {
+                hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+            }
+        }
+        hash
+    }
+}
+
+/// The sets that a Pod's anchors lead to, ascending.
+pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
+    let mut found = Set::new();
+    add(parts, Anchor::Always.hash(), &mut found)?;
+    add(parts, Anchor::Namespace(namespace).hash(), &mut found)?;
+    for (key, value) in labels.into_iter().flatten() {
+        add(parts, Anchor::Label(key, value.as_str().unwrap_or_default()).hash(), &mut found)?;
+    }
+    Ok(found.into_vec())
+}
+
+/// Adds the sets with this anchor; anchors are in ascending order.
+fn add(parts: &Parts<'_>, hash: u32, found: &mut Set<usize>) -> Result<(), BundleError> {
+    let (mut low, mut high) = (0, parts.anchors);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if parts.anchor(middle)?.0 < hash {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    while low < parts.anchors {
+        let (own, set) = parts.anchor(low)?;
+        if own != hash {
+            break;
+        }
+        found.insert(set);
+        low += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! SidecarSets compiled into one text (product.md, `settings.bundle` and `bundleRef`).
+//!
+//! A policy server clones and writes the settings for every request, whatever the policy needs of them; a text costs it
+//! little, and a short one next to nothing. So a bundle is one text that is never read whole: an index says which sets
+//! can match a Pod ([`Bundle::sets_for`]), each set has a short head with what matching needs, and a body that is
+//! opened only where the set matches. Both are compressed with a dictionary that all share.
+//!
+//! ```text
+//! pillion-bundle-1:<checksum>:<base64url>
+//! ```
+//!
+//! The checksum is over the rest and is verified where there is time ([`Bundle::verify`]); each body has one of its own,
+//! which is verified whenever it is opened. The same sets give the same text.
+
+mod anchors;
+mod base64;
+mod layout;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use thiserror::Error;
+
+use self::layout::Parts;
+use crate::json::{self, Object};
+use crate::select::compiled::CompiledSet;
+use crate::sidecar_set::SidecarSet;
+
+pub use write::write;
+
+/// What every bundle of this format starts with.
+pub const PREFIX: &str = "pillion-bundle-1:";
+/// What bundles of every format start with.
+const FAMILY: &str = "pillion-bundle-";
+
+/// Why a bundle cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BundleError {
+    /// It is something else.
+    #[error("is no bundle: it does not start with \"{PREFIX}\"; make one with `pillion bundle`")]
+    NotABundle,
+    /// It was made by a newer Pillion.
+    #[error(
+        "has the format {0}, and this policy reads format 1; update the policy, or make the bundle with a `pillion` of its version"
+    )]
+    Format(String),
+    /// Something in it is not what was written.
+    #[error("is damaged ({0}); make it anew with `pillion bundle`")]
+    Damaged(&'static str),
+}
+
+/// A bundle, of which only the first bytes were read.
+#[derive(Clone, Copy, Debug)]
+pub struct Bundle<'a> {
+    checksum: &'a str,
+    parts: Parts<'a>,
+}
+
+impl<'a> Bundle<'a> {
+    /// Reads the beginning of a bundle.
+    ///
+    /// # Errors
+    /// [`BundleError`], as far as the beginning tells.
+    pub fn read(text: &'a str) -> Result<Self, BundleError> {
+        let Some(rest) = text.strip_prefix(PREFIX) else {
+            let format = text.strip_prefix(FAMILY).and_then(|rest| crate::format::cut(rest, ":"));
+            return Err(format.map_or(BundleError::NotABundle, |(format, _)| BundleError::Format(format.to_owned())));
+        };
+        let (checksum, data) = crate::format::cut(rest, ":").ok_or(BundleError::Damaged("it ends early"))?;
+        Ok(Self { checksum, parts: Parts::read(data)? })
+    }
+
+    /// How many sets it holds.
+    pub fn len(&self) -> usize {
+        self.parts.sets
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks every byte and every set.
+    ///
+    /// # Errors
+    /// [`BundleError::Damaged`].
+    pub fn verify(&self) -> Result<(), BundleError> {
+        if layout::checksum_of(self.parts.data()) != self.checksum {
+            return Err(BundleError::Damaged("the checksum is another"));
+        }
+        let dictionary = self.parts.dictionary()?;
+        for index in 0..self.len() {
+            self.head_with(index, &dictionary)?;
+            self.body_with(index, &dictionary)?;
+        }
+        Ok(())
+    }
+
+    /// The sets that may match, ascending by index, which is by name. No other set matches; one of these may still not.
+    fn candidates(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
+        anchors::find(&self.parts, namespace, labels)
+    }
+
+    /// The sets that match a Pod of this namespace with these labels, as far as can be told without the Namespace's own
+    /// labels, by name; each whole, defaulted and hashed. No body of another set is opened.
+    ///
+    /// # Errors
+    /// [`BundleError::Damaged`].
+    pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
+        let mut sets = Vec::new();
+        let candidates = self.candidates(namespace, labels)?;
+        if candidates.is_empty() {
+            return Ok(sets);
+        }
+        let dictionary = self.parts.dictionary()?;
+        for index in candidates {
+            let head = self.head_with(index, &dictionary)?;
+            let compiled = CompiledSet::of_manifest(&head);
+            // A selector that nobody understands is for admission to complain about.
+            let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
+            if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
+                sets.push(self.body_with(index, &dictionary)?);
+            }
+        }
+        Ok(sets)
+    }
+
+    /// All sets by name, each whole, defaulted and hashed.
+    ///
+    /// # Errors
+    /// [`BundleError::Damaged`].
+    pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
+        let dictionary = self.parts.dictionary()?;
+        let mut sets = Vec::new();
+        for index in 0..self.len() {
+            sets.push(self.body_with(index, &dictionary)?);
+        }
+        Ok(sets)
+    }
+
+    fn head_with(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
+        document(&self.parts.head(index, dictionary)?)
+    }
+
+    fn body_with(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
+        document(&self.parts.body(index, dictionary)?)
+    }
+}
+
+fn document(bytes: &[u8]) -> Result<SidecarSet, BundleError> {
+    json::parse(bytes).map(SidecarSet::from_decoded).map_err(|_| BundleError::Damaged("a set cannot be read"))
+}

@@ -1,0 +1,170 @@
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select, subsequence};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::select::compiled::CompiledSet;
+use crate::sidecar_set::prepare::prepared;
+
+fn set(name: &str, spec: Value) -> SidecarSet {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "registry.example.com/c:1"}]}
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    SidecarSet::from_decoded(set)
+}
+
+fn labelled(name: &str, value: &str) -> SidecarSet {
+    set(name, json!({"selector": {"matchLabels": {"app": value}}}))
+}
+
+fn some() -> Vec<SidecarSet> {
+    vec![
+        labelled("b", "web"),
+        labelled("a", "shop"),
+        set("c", json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}})),
+        set(
+            "d",
+            json!({
+                "selector": {"matchLabels": {"app": "web"}},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prod"}}
+            }),
+        ),
+    ]
+}
+
+fn names(bundle: &Bundle<'_>, namespace: &str, labels: Value) -> Vec<String> {
+    let found = bundle.sets_for(namespace, labels.as_object()).unwrap();
+    found.iter().map(|set| set.name().to_owned()).collect()
+}
+
+#[test]
+fn a_pod_finds_the_sets_that_can_match_it() {
+    let text = write(&some());
+    let bundle = Bundle::read(&text).unwrap();
+    assert_eq!(bundle.len(), 4);
+    assert_eq!(names(&bundle, "dev", json!({"app": "web"})), ["b", "c"]);
+    assert_eq!(names(&bundle, "prod", json!({"app": "web", "x": "y"})), ["b", "c", "d"]);
+    assert_eq!(names(&bundle, "dev", json!({"app": "shop"})), ["a", "c"]);
+    assert_eq!(names(&bundle, "dev", json!({})), [""; 0]);
+}
+
+#[test]
+fn a_bundle_holds_what_was_put_into_it_defaulted_and_hashed() {
+    let text = write(&some());
+    let bundle = Bundle::read(&text).unwrap();
+    let mut expected: Vec<SidecarSet> = some().iter().map(prepared).collect();
+    expected.sort_by(|one, other| one.name().cmp(other.name()));
+    assert_eq!(bundle.sets().unwrap(), expected);
+    assert_eq!(bundle.verify(), Ok(()));
+}
+
+#[test]
+fn the_order_of_the_sets_does_not_matter() {
+    let mut turned = some();
+    turned.reverse();
+    assert_eq!(write(&some()), write(&turned));
+}
+
+#[test]
+fn an_empty_bundle_is_one() {
+    let text = write(&[]);
+    let bundle = Bundle::read(&text).unwrap();
+    assert!(bundle.is_empty() && bundle.verify().is_ok());
+    assert_eq!(bundle.sets_for("dev", None), Ok(Vec::new()));
+}
+
+#[test]
+fn what_is_no_bundle_of_this_format_says_so() {
+    let error = |text: &str| Bundle::read(text).unwrap_err().to_string();
+    assert_eq!(error(""), "is no bundle: it does not start with \"pillion-bundle-1:\"; make one with `pillion bundle`");
+    assert_eq!(
+        error("pillion-bundle-2:abc:def"),
+        "has the format 2, and this policy reads format 1; update the policy, or make the bundle with a `pillion` of its version"
+    );
+    assert_eq!(error("pillion-bundle-1:abc:AAAA"), "is damaged (it ends early); make it anew with `pillion bundle`");
+}
+
+#[test]
+fn the_checksum_is_that_of_gzip() {
+    assert_eq!(layout::crc32(b"123456789"), 0xcbf4_3926);
+}
+
+/// Keys and values are few, so that Pods and sets meet.
+fn labels() -> impl Strategy<Value = Value> {
+    let pair = (select(vec!["app", "team", "tier"]), select(vec!["a", "b", "c"]));
+    proptest::collection::vec(pair, 0..4)
+        .prop_map(|pairs| pairs.into_iter().map(|(key, value)| (key, json!(value))).collect())
+}
+
+fn selector() -> impl Strategy<Value = Value> {
+    let values = subsequence(vec!["a", "b", "c"], 1..3);
+    let operator = select(vec!["In", "NotIn", "Exists", "DoesNotExist"]);
+    let expression = (select(vec!["app", "team", "kubernetes.io/metadata.name"]), operator, values).prop_map(
+        |(key, operator, values)| {
+            let values = if operator.ends_with("In") { json!(values) } else { json!([]) };
+            json!({"key": key, "operator": operator, "values": values})
+        },
+    );
+    (labels(), proptest::collection::vec(expression, 0..2))
+        .prop_map(|(labels, expressions)| json!({"matchLabels": labels, "matchExpressions": expressions}))
+}
+
+proptest! {
+    #[test]
+    fn exactly_the_sets_that_match_are_found(
+        selectors in proptest::collection::vec((selector(), proptest::option::of(selector())), 0..12),
+        labels in labels(),
+        namespace in select(vec!["a", "b"]),
+    ) {
+        let sets: Vec<SidecarSet> = selectors.into_iter().enumerate().map(|(index, (selector, namespaces))| {
+            let spec = match namespaces {
+                Some(namespaces) => json!({"selector": selector, "namespaceSelector": namespaces}),
+                None => json!({"selector": selector}),
+            };
+            set(&format!("s{index:02}"), spec)
+        }).collect();
+        let text = write(&sets);
+        let bundle = Bundle::read(&text).unwrap();
+        let found = bundle.sets_for(namespace, labels.as_object()).unwrap();
+        for set in &sets {
+            let compiled = CompiledSet::of_manifest(set);
+            let matches = compiled.is_candidate(namespace)
+                && compiled.selector.as_ref().is_ok_and(|selector| selector.selects(labels.as_object()));
+            prop_assert_eq!(matches, found.iter().any(|found| found.name() == set.name()), "{}", set.as_value());
+        }
+    }
+
+    /// Whatever is changed, nobody reads anything else than what was written.
+    #[test]
+    fn damage_is_found(position: Index, digit in select(vec!['A', 'z', '0', '_', '!', 'é'])) {
+        let text = write(&some());
+        let mut characters: Vec<char> = text.chars().collect();
+        let position = position.index(characters.len());
+        prop_assume!(characters[position] != digit);
+        characters[position] = digit;
+        let changed: String = characters.into_iter().collect();
+        let verified = Bundle::read(&changed).and_then(|bundle| bundle.verify());
+        prop_assert!(verified.is_err(), "{changed}");
+    }
+
+    #[test]
+    fn no_text_panics(text in "(pillion-bundle-1:)?[A-Za-z0-9_:-]*") {
+        if let Ok(bundle) = Bundle::read(&text) {
+            let _ = (bundle.verify(), bundle.sets_for("a", None), bundle.sets());
+        }
+    }
+
+    /// A bundle that ends early is no shorter bundle.
+    #[test]
+    fn every_beginning_is_refused(length: Index) {
+        let text = write(&some());
+        let cut: String = text.chars().take(length.index(text.len())).collect();
+        prop_assert!(Bundle::read(&cut).and_then(|bundle| bundle.verify()).is_err());
+    }
+}

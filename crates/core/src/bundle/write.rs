@@ -1,0 +1,139 @@
+//! Making a bundle.
+
+use serde_json::Value;
+
+use super::anchors::Anchor;
+use super::layout::{checksum_of, crc32};
+use super::{PREFIX, base64};
+use crate::json::{self, Object};
+use crate::names;
+use crate::ordered::{Map, sort_by};
+use crate::select::compiled::{CompiledSet, Scope};
+use crate::selector::{Op, Selector};
+use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::prepare::prepared;
+
+/// How much of the dictionary is worth its length in every request: 4 KiB took most of what can be had.
+const DICTIONARY_MAX: usize = 4 * 1024;
+/// A label with more values than this is no good anchor.
+const VALUES_MAX: usize = 16;
+
+/// The bundle of some sets: the same text for the same sets in any order. Names are unique.
+pub fn write(sets: &[SidecarSet]) -> String {
+    let mut sets: Vec<SidecarSet> = sets.iter().map(prepared).collect();
+    sort_by(&mut sets, |one, other| one.name().cmp(other.name()));
+    let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
+    let bodies: Vec<String> = sets.iter().map(|set| json::shown(set.as_value())).collect();
+    let dictionary = dictionary(&heads, &bodies);
+    let anchors = anchors(&sets);
+
+    let mut data = Vec::new();
+    let mut put = |number: usize| data.extend(u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
+    put(sets.len());
+    put(anchors.len());
+    put(dictionary.len());
+    for (hash, set) in anchors {
+        put(hash as usize);
+        put(set);
+    }
+    let mut documents = Vec::new();
+    for (head, body) in heads.iter().zip(&bodies) {
+        put(documents.len());
+        documents.extend(compressed(head, &dictionary));
+        put(documents.len());
+        documents.extend(compressed(body, &dictionary));
+        put(documents.len());
+        put(head.len());
+        put(body.len());
+        put(crc32(body.as_bytes()) as usize);
+    }
+    data.extend(dictionary);
+    data.extend(documents);
+    let data = base64::encode(&data);
+    [PREFIX, &checksum_of(&data), ":", &data].concat()
+}
+
+fn compressed(document: &str, dictionary: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress_with_dict(document.as_bytes(), dictionary)
+}
+
+/// What matching needs of a set.
+fn head(set: &SidecarSet) -> Value {
+    let mut metadata = Object::new();
+    metadata.insert("name".to_owned(), set.name().into());
+    let mut annotations = Object::new();
+    for key in [names::CANARY, names::BASE] {
+        if !set.annotation(key).is_empty() {
+            annotations.insert(key.to_owned(), set.annotation(key).into());
+        }
+    }
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), annotations.into());
+    }
+    let mut spec = Object::new();
+    for key in ["selector", "namespaceSelector"] {
+        if let Some(selector) = set.spec(&[key]) {
+            spec.insert(key.to_owned(), selector.clone());
+        }
+    }
+    if json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"]) {
+        spec.insert("injectionStrategy".to_owned(), json::object_of([("paused", Value::Bool(true))]));
+    }
+    json::object_of([("metadata", metadata.into()), ("spec", spec.into())])
+}
+
+/// Texts that are like the others: sets from everywhere in the list, the last being the best to point at.
+fn dictionary(heads: &[String], bodies: &[String]) -> Vec<u8> {
+    let mut dictionary: Vec<u8> = Vec::new();
+    let total: usize = bodies.iter().map(String::len).sum();
+    let step = (total / DICTIONARY_MAX).max(1);
+    for (index, (head, body)) in heads.iter().zip(bodies).enumerate() {
+        let length = head.len() + body.len();
+        // Of a few sets, a dictionary would be as long as what it saves.
+        if bodies.len() > 3 && index % step == 0 && dictionary.len() + length <= DICTIONARY_MAX {
+            dictionary.extend(head.bytes().chain(body.bytes()));
+        }
+    }
+    dictionary
+}
+
+/// The anchors of all sets: for each set those of the condition that is met by the fewest others.
+fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
+    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
+    let choices: Vec<Vec<Vec<Anchor<'_>>>> = compiled.iter().map(choices).collect();
+    let mut uses: Map<Anchor<'_>, usize> = Map::new();
+    for anchor in choices.iter().flatten().flatten() {
+        *uses.or_default(*anchor) += 1;
+    }
+    let crowd = |condition: &Vec<Anchor<'_>>| -> usize {
+        condition.iter().map(|anchor| uses.get(anchor).copied().unwrap_or_default()).sum()
+    };
+    let mut anchors = Vec::new();
+    for (set, choices) in choices.iter().enumerate() {
+        match choices.iter().min_by_key(|condition| crowd(condition)) {
+            Some(condition) => anchors.extend(condition.iter().map(|anchor| (anchor.hash(), set))),
+            None => anchors.push((Anchor::Always.hash(), set)),
+        }
+    }
+    sort_by(&mut anchors, Ord::cmp);
+    anchors.dedup();
+    anchors
+}
+
+/// The conditions of a set, each as the anchors of which a Pod must have one.
+fn choices<'a>(set: &CompiledSet<'a>) -> Vec<Vec<Anchor<'a>>> {
+    let mut choices = Vec::new();
+    if let Scope::Namespaces(names) = &set.scope
+        && names.len() <= VALUES_MAX
+    {
+        choices.push(names.iter().map(|name| Anchor::Namespace(name)).collect());
+    }
+    let selector: Option<&Selector<'a>> = set.selector.as_ref().ok();
+    for requirement in selector.into_iter().flat_map(Selector::requirements) {
+        let values: Vec<&'a str> = requirement.values.iter().collect();
+        if requirement.op == Op::In && values.len() <= VALUES_MAX {
+            choices.push(values.into_iter().map(|value| Anchor::Label(requirement.key, value)).collect());
+        }
+    }
+    choices
+}
