@@ -66,3 +66,6 @@ fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Looku
     }
     users.into_vec()
 }
+
+#[cfg(test)]
+mod tests;

@@ -211,3 +211,6 @@ fn refusal(set: &str, field: crate::field::FieldPath, problem: String) -> Reason
         code: Code::Forbidden,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,6 +92,36 @@ fn p6_matching(#[case] edit: Value, #[case] matches: bool) {
     assert_eq!(selected("prod", &[set]).len(), usize::from(matches));
 }
 
+/// Whether a set uses its account in a namespace: labels of Pods, and whether it is paused, do not matter.
+#[rstest]
+#[case::everywhere(json!({}), "prod", true)]
+#[case::other_labels(json!({"selector": {"matchLabels": {"app": "y"}}}), "prod", true)]
+#[case::paused(json!({"injectionStrategy": {"paused": true}}), "prod", true)]
+#[case::by_name(json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prod"}}}), "prod", true)]
+#[case::another_by_name(json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}}), "prod", false)]
+#[case::by_label(json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}), "prod", true)]
+#[case::another_label(json!({"namespaceSelector": {"matchLabels": {"env": "dev"}}}), "prod", false)]
+#[case::invalid(json!({"namespaceSelector": {"matchExpressions": [{"key": "env", "operator": "Like"}]}}), "prod", false)]
+#[case::gone(json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}), "gone", false)]
+fn g8_where_a_set_can_be(#[case] edit: Value, #[case] namespace: &str, #[case] can: bool) {
+    let set = set("s", &edit);
+    let set = CompiledSet::of_manifest(&set);
+    assert_eq!(can_be_in(&set, namespace, &cluster()), Ok(can));
+}
+
+#[test]
+fn g8_a_namespace_is_looked_up_only_for_its_labels() {
+    let silent = Namespaces { answers: vec![("prod", Answer::Failed(Failure::Timeout))], ..Namespaces::default() };
+    let asked = |edit: &Value| can_be_in(&CompiledSet::of_manifest(&set("s", edit)), "prod", &silent);
+    assert_eq!(asked(&json!({})), Ok(true));
+    assert_eq!(
+        asked(&json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}})),
+        Ok(false)
+    );
+    assert_eq!(*silent.asked.borrow(), [""; 0]);
+    assert_eq!(asked(&json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}})), Err(Failure::Timeout));
+}
+
 #[test]
 fn p5_bound_sets_come_first_then_cluster_wide_ones_each_by_name() {
     let bound =

@@ -86,3 +86,6 @@ fn check_existence(set: &SidecarSet, account: &str, rules: &Rules, lookup: &dyn 
         ));
     }
 }
+
+#[cfg(test)]
+mod tests;

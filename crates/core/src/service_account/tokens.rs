@@ -358,6 +358,19 @@ fn give(
             let container_name = pod::name(container).to_owned();
             let Some(object) = container.as_object_mut().filter(|_| owners.contains(&container_name)) else { continue };
             let Some(mounts) = json::list_mut(object, "volumeMounts") else { continue };
+            if let Some(mount) =
+                mounts.iter().find(|mount| token == Token::OfSecret && is_of_another(before, mount, account))
+            {
+                let problem = format!(
+                    "sidecar \"{container_name}\" mounts the volume \"{}\", which holds a token of the Pod's own ServiceAccount",
+                    pod::name(mount)
+                );
+                reasons.push(refuse(
+                    format!("spec.{list}"),
+                    problem,
+                    "rename the volume; the SidecarSet has one of this name",
+                ));
+            }
             let mount = object_of([
                 ("name", name.as_str().into()),
                 ("readOnly", Value::Bool(true)),
@@ -391,6 +404,14 @@ fn give(
             }
         }
     }
+}
+
+/// Whether a mount gives an isolated owner of `account` a token of the Pod's own besides: a volume of the Pod takes the
+/// place of one of the SidecarSet that is called like it. What is mounted where the token belongs is judged there.
+fn is_of_another(pod: &Value, mount: &Value, account: &str) -> bool {
+    json::text(pod, &["spec", "serviceAccountName"]) != account
+        && !names::is_mount_path(json::text(mount, &["mountPath"]))
+        && volume(pod, pod::name(mount)).is_some_and(projects_token)
 }
 
 /// The volume through which owners get the token, the CA certificate and the namespace, as they would automounted.

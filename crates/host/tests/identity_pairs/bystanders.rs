@@ -1,6 +1,6 @@
 //! What of a Pod is none of the policy's business: everything but sidecars, their volumes and our annotations.
 
-use pillion_testkit::identity::{Expected, Scenario, TOKEN_PATH};
+use pillion_testkit::identity::{Expected, Scenario, Set, is_token_path};
 use serde_json::{Value, json};
 
 use crate::admission::Admission;
@@ -10,8 +10,7 @@ pub fn of(patched: &Value, seen: &Value, scenario: &Scenario) -> Value {
     let mut pod = patched.clone();
     let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
     annotations.retain(|key, _| !key.contains("kruise.io") && !key.starts_with("pillion.dev/") && !is_of_a_pair(key));
-    let sidecars: Vec<String> =
-        scenario.sets.iter().flat_map(pillion_testkit::identity::scenario::Set::containers).collect();
+    let sidecars: Vec<String> = scenario.sets.iter().flat_map(Set::containers).collect();
     let spec = pod["spec"].as_object_mut().unwrap();
     for list in ["initContainers", "containers"] {
         let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) else { continue };
@@ -49,8 +48,8 @@ pub fn wanted(admission: &Admission) -> Value {
             let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) else { continue };
             let count = mounts.len();
             mounts.retain(|mount| {
-                let path = mount["mountPath"].as_str().unwrap().trim_end_matches('/');
-                path != TOKEN_PATH || !gone.iter().any(|volume| volume["name"] == mount["name"])
+                !is_token_path(mount["mountPath"].as_str().unwrap())
+                    || !gone.iter().any(|volume| volume["name"] == mount["name"])
             });
             if mounts.is_empty() && count > 0 {
                 container.as_object_mut().unwrap().remove("volumeMounts");

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use pillion_core::json;
-use pillion_testkit::identity::scenario::{Scenario, Set};
-use pillion_testkit::identity::{self, Account, Accounts, TOKEN_PATH, pairs};
+use pillion_testkit::identity::{self, Account, Accounts, Scenario, Set, TOKEN_PATH, pairs};
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -58,9 +58,6 @@ impl Expected {
             }
         }
         let all = isolated.iter().chain(&shared);
-        let account = |set: &Set| scenario.accounts.0.get(set.account.unwrap_or_default());
-        let is_missing =
-            |set: &Set| account(set).is_none_or(|account| account.is_terminating && !account.is_unreadable);
         if all.clone().any(|set| is_missing(set)) && scenario.on_missing == "Deny" {
             return FORBIDDEN;
         }
@@ -91,7 +88,11 @@ impl Expected {
         }
         identities.extend(isolated.iter().map(|set| (set.name, set.account.unwrap_or_default().to_owned())));
 
-        if is_reached_for(injected) || is_taken(scenario, seen, &identities, wanted.as_deref()) {
+        let is_doubled = identities.iter().any(|(name, account)| {
+            let set = asking.iter().find(|set| set.name == *name);
+            wanted.as_ref() != Some(account) && account != runs_as && set.is_some_and(|set| shadows(seen, set.volume))
+        });
+        if is_doubled || is_reached_for(injected) || is_taken(scenario, seen, &identities, wanted.as_deref()) {
             return FORBIDDEN;
         }
         wanted = wanted.filter(|name| name != runs_as);
@@ -169,11 +170,18 @@ fn is_taken(scenario: &Scenario, seen: &Value, identities: &BTreeMap<&str, Strin
     })
 }
 
+/// Whether a volume of the Pod takes the place of a SidecarSet's, and projects a token.
+fn shadows(pod: &Value, volume: &str) -> bool {
+    let called_so = |own: &&Value| json::text(own, &["name"]) == volume;
+    let Some(own) = json::items(pod, &["spec", "volumes"]).iter().find(called_so) else { return false };
+    json::items(own, &["projected", "sources"]).iter().any(|source| source.get("serviceAccountToken").is_some())
+}
+
 /// A1-k: whether the API server mounts a volume of the Pod in place of a token, which is called like its own.
 fn is_misled(pod: &Value) -> bool {
     let called_so = |volume: &&Value| json::text(volume, &["name"]).starts_with("kube-api-access-");
     let Some(volume) = json::items(pod, &["spec", "volumes"]).iter().find(called_so) else { return false };
     let sources = json::items(volume, &["projected", "sources"]);
-    let tokens = sources.iter().filter_map(|source| source.get("serviceAccountToken"));
-    !tokens.into_iter().any(|token| token.get("audience").is_none())
+    let mut tokens = sources.iter().filter_map(|source| source.get("serviceAccountToken"));
+    !tokens.any(|token| token.get("audience").is_none())
 }

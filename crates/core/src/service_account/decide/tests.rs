@@ -249,6 +249,36 @@ fn m6_a_merged_account_without_the_skipped_set_stays() {
     assert_eq!(again, first.replace(&format!("runs as {name}, hidden"), "runs as before, hidden"));
 }
 
+/// So is the Pod that was swapped for the one that was left.
+#[test]
+fn m6_the_account_without_the_skipped_set_stays() {
+    let rules = Rules { on_missing: Otherwise::Skip, on_app_account: OnAppAccount::Deny, ..Rules::default() };
+    let cluster = Cluster::with(&["x"]);
+    let asking = [refuse("a", "x"), refuse("b", "gone")];
+    let first = shown(decide(&asking, app("default"), "web", &rules, &cluster));
+    assert!(first.starts_with("runs as x, hidden; a: x OfPod; b skipped: "), "{first}");
+    let again = shown(decide(&asking, App { automount: Some(false), ..app("x") }, "web", &rules, &cluster));
+    assert_eq!(again, first.replace("runs as x, hidden", "runs as before"));
+    // Where it is not skipped, the account of one of two is the Pod's own.
+    let deny = Rules { on_app_account: OnAppAccount::Keep, ..Rules::default() };
+    let text = shown(decide(&asking, app("x"), "web", &deny, &cluster));
+    assert!(
+        text.starts_with("runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own"),
+        "{text}"
+    );
+}
+
+/// In mode `Pod` nothing in the Pod tells the second admission from the first but the account.
+#[test]
+fn m6_in_mode_pod_the_sidecars_keep_their_own_mount() {
+    let rules = Rules { allow_pod_mode: true, ..Rules::default() };
+    let asking = [set("a", "x", Mode::Pod, OnConflict::Refuse), refuse("b", "x")];
+    let cluster = Cluster::with(&["x"]);
+    let decided = |account| shown(decide(&asking, app(account), "web", &rules, &cluster));
+    assert_eq!(decided("default"), "runs as x; a: x OfPod; b: x OfPod");
+    assert_eq!(decided("x"), "runs as before; a: x OfPod; b: x OfPod");
+}
+
 #[test]
 fn g_conflicts_may_be_skipped() {
     let rules = Rules { on_conflict: Otherwise::Skip, ..Rules::default() };

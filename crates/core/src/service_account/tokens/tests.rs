@@ -1,4 +1,5 @@
-use proptest::prelude::*;
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
 use rstest::rstest;
 use serde_json::json;
 
@@ -169,6 +170,32 @@ fn b2_something_else_at_the_path_is_refused(#[case] path: &str) {
     );
 }
 
+/// A volume of the Pod takes the place of the set's of the same name.
+#[rstest]
+#[case::of_the_pods_account("default", isolate(), 1)]
+#[case::of_the_same_account("x", isolate(), 0)]
+#[case::the_pods_account_is_its_own("default", swap(), 0)]
+fn b2_an_isolated_sidecar_has_no_token_of_the_pod_besides(
+    #[case] account: &str,
+    #[case] decision: Decision,
+    #[case] refused: usize,
+) {
+    let mut before = pod();
+    before["spec"]["serviceAccountName"] = json!(account);
+    let data = json!({"name": "data", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}});
+    before["spec"]["volumes"][0] = data;
+    before["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "data", "mountPath": "/agent"}, automount()]);
+    let settled = settle(&before, &decision, &agent());
+    assert_eq!(settled.as_ref().err().map_or(0, Vec::len), refused, "{settled:?}");
+    if refused > 0 {
+        assert_eq!(
+            messages(settled),
+            ["spec.containers: sidecar \"agent\" mounts the volume \"data\", which holds a token of the Pod's own \
+                 ServiceAccount; rename the volume; the SidecarSet has one of this name"]
+        );
+    }
+}
+
 #[test]
 fn a1_j_the_automounted_token_is_removed_however_its_path_is_written() {
     let mut before = pod();
@@ -267,81 +294,104 @@ fn skipped_sets_are_annotated_and_warned_about() {
     assert_eq!(settled.warnings, ["SidecarSet \"logs\" is injected without its ServiceAccount: why"]);
 }
 
-/// Pods with tokens in odd places; two sets own `one` and `two`, everybody else is the app's.
-fn pods() -> impl Strategy<Value = Value> {
-    let path = prop::sample::select(vec![
-        names::MOUNT_PATH.to_owned(),
-        format!("{}/", names::MOUNT_PATH),
-        "/elsewhere".to_owned(),
-    ]);
-    let volume = prop::sample::select(vec![AUTOMOUNT, "data", "vault"]);
-    let mount = (volume, path).prop_map(|(name, path)| json!({"name": name, "mountPath": path}));
-    let mounts = prop::collection::vec(mount, 0..3);
-    let container = |name: &'static str| {
-        mounts.clone().prop_map(move |mounts| {
-            let mut seen = Vec::new();
-            let mut kept = mounts;
-            kept.retain(|mount| {
-                let path = mount["mountPath"].as_str().unwrap_or_default().trim_end_matches('/').to_owned();
-                let new = !seen.contains(&path);
-                seen.push(path);
-                new
-            });
-            json!({"name": name, "volumeMounts": kept})
-        })
-    };
-    let automount = prop::sample::select(vec![json!(null), json!(true), json!(false)]);
-    (container("app"), container("setup"), container("one"), container("two"), automount).prop_map(
-        |(app, setup, one, two, automount)| {
-            json!({"spec": {
-                "serviceAccountName": "default",
-                "automountServiceAccountToken": automount,
-                "initContainers": [setup, one],
-                "containers": [app, two],
-                "volumes": [
-                    automount_volume(), {"name": "data", "emptyDir": {}},
-                    {"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "t"}}]}}
-                ]
-            }})
-        },
-    )
+#[rstest]
+#[case::at_the_path("data", names::MOUNT_PATH, true)]
+#[case::a1_j_with_a_slash("data", "/var/run/secrets/kubernetes.io/serviceaccount/", true)]
+#[case::automounted_elsewhere(AUTOMOUNT, "/copy", true)]
+#[case::another_audience("vault", "/vault", true)]
+#[case::beside("data", "/var/run/secrets/kubernetes.io", false)]
+#[case::of_no_volume("gone", "/gone", false)]
+fn a5_8_mounts_that_give_a_token(#[case] volume: &str, #[case] path: &str, #[case] is: bool) {
+    let mut pod = pod();
+    let vault = json!({"name": "vault", "projected": {"sources": [
+        {"configMap": {"name": "c"}}, {"serviceAccountToken": {"audience": "vault", "path": "t"}}
+    ]}});
+    pod["spec"]["volumes"].as_array_mut().unwrap().push(vault);
+    assert_eq!(is_of_token(&pod, &json!({"name": volume, "mountPath": path})), is);
 }
 
-proptest! {
-    /// Owners hold their account, and nobody else gains anything.
-    #[test]
-    fn nobody_but_owners_gains_an_identity(pod in pods(), hides in any::<bool>(), automounts in any::<bool>()) {
-        let owners = owners(&[("a", &["one"]), ("b", &["two"])]);
-        let grants = |token| ["a", "b"].map(|set| Grant {
-            sidecar_set: set.to_owned(),
-            account: if set == "a" { "x".to_owned() } else { "y".to_owned() },
-            token,
-        }).into_iter().collect::<Vec<_>>();
-        let decision = if hides {
-            // Where a container outside the owners holds a further token, nothing is swapped (B0).
-            prop_assume!(further_token(&pod, &owners).is_none());
-            let mut grants = grants(Token::OfPod);
-            grants[1].account = "x".to_owned();
-            Decision { account: Some("x".to_owned()), hides_token: true, grants, ..Decision::default() }
-        } else {
-            Decision { grants: grants(Token::OfSecret), ..Decision::default() }
-        };
-        let Ok(settled) = settle(&pod, &decision, &owners) else { return Ok(()) };
-        let before = identities(&pod, automounts);
-        for (container, account) in identities(&settled.pod, automounts) {
-            match container.as_str() {
-                "one" => prop_assert!(account == "x" || !hides, "{} holds {}", container, account),
-                "two" => prop_assert!(account == "x" || account == "y" || !hides, "{} holds {}", container, account),
-                _ => prop_assert!(before.contains(&(container.clone(), account.clone())), "{} holds {}", container, account),
-            }
-        }
-        for grant in &decision.grants {
-            for container in owners.get(&grant.sidecar_set).unwrap() {
-                let pair = (container.clone(), grant.account.clone());
-                prop_assert!(identities(&settled.pod, automounts).contains(&pair), "{:?}", pair);
-            }
-        }
-        let again = Decision { account: None, hides_token: false, ..decision };
-        prop_assert_eq!(&settle(&settled.pod, &again, &owners).unwrap().pod, &settled.pod);
-    }
+/// The Pod after the swap, after `edit` by a later webhook.
+fn swapped(edit: impl FnOnce(&mut Value)) -> Value {
+    let mut pod = settle(&pod(), &swap(), &agent()).unwrap().pod;
+    edit(&mut pod);
+    pod
+}
+
+fn mounted_again(pod: &mut Value) {
+    pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume());
+    pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(automount());
+}
+
+#[rstest]
+#[case::as_it_was_left(|_: &mut Value| {}, false)]
+#[case::mounted_again(mounted_again, true)]
+#[case::in_an_init_container(|pod: &mut Value| {
+    pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume());
+    pod["spec"]["initContainers"][0]["volumeMounts"] = json!([automount()]);
+}, true)]
+#[case::only_in_the_volumes(|pod: &mut Value| pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume()), false)]
+#[case::not_swapped(|pod: &mut Value| {
+    mounted_again(pod);
+    pod["metadata"]["annotations"].as_object_mut().unwrap().remove(INJECTED);
+}, false)]
+#[case::runs_as_another(|pod: &mut Value| {
+    mounted_again(pod);
+    pod["spec"]["serviceAccountName"] = json!("own");
+}, false)]
+#[case::record_is_no_json(|pod: &mut Value| {
+    mounted_again(pod);
+    pod["metadata"]["annotations"][INJECTED] = json!("{");
+}, false)]
+fn e11_tokens_that_came_back_are_found(#[case] edit: fn(&mut Value), #[case] found: bool) {
+    let pod = swapped(edit);
+    let reasons = regained(&pod, &accounts(&swap(), &agent()));
+    assert_eq!(reasons.len(), usize::from(found), "{reasons:?}");
+}
+
+#[test]
+fn e11_the_message_names_the_container_and_the_account() {
+    let texts: Vec<String> =
+        regained(&swapped(mounted_again), &accounts(&swap(), &agent())).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "spec: container \"app\" mounts a token of \"x\", which is for sidecars alone; find the webhook that changed \
+             the Pod after it was injected"
+        ]
+    );
+}
+
+/// B10: a mount of the right name is not enough.
+#[rstest]
+#[case::as_it_was_left(|_: &mut Value| {}, false)]
+#[case::account_set_back(|pod: &mut Value| pod["spec"]["serviceAccountName"] = json!("default"), true)]
+#[case::unmounted(|pod: &mut Value| pod["spec"]["containers"][1]["volumeMounts"] = json!([]), true)]
+#[case::mounted_elsewhere(|pod: &mut Value| pod["spec"]["containers"][1]["volumeMounts"][0]["mountPath"] = json!("/t"), true)]
+#[case::hidden(|pod: &mut Value| {
+    let mount = json!({"name": "data", "mountPath": format!("{}/", names::MOUNT_PATH)});
+    pod["spec"]["containers"][1]["volumeMounts"].as_array_mut().unwrap().push(mount);
+}, true)]
+#[case::emptied(|pod: &mut Value| {
+    let name = names::token_volume("x");
+    let mut volumes = pod["spec"]["volumes"].as_array_mut().unwrap().iter_mut();
+    *volumes.find(|volume| volume["name"] == name.as_str()).unwrap() = json!({"name": name, "emptyDir": {}});
+}, true)]
+#[case::sidecar_is_not_there(|pod: &mut Value| drop(pod["spec"]["containers"].as_array_mut().unwrap().pop()), false)]
+fn b10_owners_hold_the_right_token(#[case] edit: fn(&mut Value), #[case] lacks: bool) {
+    let reasons = lacking(&swapped(edit), &swap(), &agent());
+    assert_eq!(reasons.len(), usize::from(lacks), "{reasons:?}");
+}
+
+#[rstest]
+#[case::of_the_api_server(automount_volume(), false)]
+#[case::of_another_name(json!({"name": "data", "emptyDir": {}}), false)]
+#[case::empty(json!({"name": "kube-api-access-own", "emptyDir": {}}), true)]
+#[case::another_audience(
+    json!({"name": "kube-api-access-own", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "t"}}]}}),
+    true
+)]
+fn a1_k_what_the_api_server_takes_for_its_own(#[case] volume: Value, #[case] misled: bool) {
+    let with = |volumes: Value| is_misled(&json!({"spec": {"volumes": volumes}}));
+    assert_eq!(with(json!([volume])), misled);
+    assert!(!with(json!([automount_volume(), volume])), "the first of them counts");
 }

@@ -201,7 +201,10 @@ const ALL_PROTECTED: &str = "kube-system, kube-public, kube-node-lease, pillion-
     {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
 ]})), "")]
 fn e1_protected_namespaces(#[case] selector: Option<Value>, #[case] expected: &str) {
-    let set = set(|set| set["spec"]["namespaceSelector"] = selector.unwrap_or_default());
+    let set = set(|set| match selector {
+        Some(selector) => set["spec"]["namespaceSelector"] = selector,
+        None => drop(set["spec"].as_object_mut().unwrap().remove("namespaceSelector")),
+    });
     let expected: Vec<String> =
         if expected.is_empty() { vec![] } else { vec![expected.replace("@ALL@", ALL_PROTECTED)] };
     assert_eq!(said(&set, &Rules::default()), expected);
