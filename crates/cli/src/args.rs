@@ -57,6 +57,8 @@ pub enum Command {
     /// Find all problems in settings and SidecarSets.
     #[command(long_about = commands::check::ABOUT)]
     Check(commands::check::Args),
+    /// Compile SidecarSets into one text for settings.bundle.
+    Bundle(commands::bundle::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -100,6 +102,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("inject", long::<commands::inject::Args>)
         .mut_subcommand("explain", long::<commands::explain::Args>)
         .mut_subcommand("check", long::<commands::check::Args>)
+        .mut_subcommand("bundle", long::<commands::bundle::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

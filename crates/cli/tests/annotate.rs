@@ -16,7 +16,7 @@ rules:
   resources: [pods]
   operations: [CREATE]
 mutating: true
-hostCapabilities: [kubernetes/get_resource]
+hostCapabilities: [kubernetes/can_i, kubernetes/get_resource]
 ";
 
 struct Run {
@@ -66,7 +66,7 @@ fn the_module_keeps_its_code_and_gets_the_metadata() {
             r#"{"protocolVersion":"v1","rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"],"#,
             r##""operations":["CREATE"]}],"annotations":{"io.kubewarden.policy.usage":"# How to\n"},"mutating":true,"##,
             r#""backgroundAudit":true,"executionMode":"kubewarden-wapc","policyType":"kubernetes","#,
-            r#""contextAwareResources":[],"hostCapabilities":["kubernetes/get_resource"]}"#
+            r#""contextAwareResources":[],"hostCapabilities":["kubernetes/can_i","kubernetes/get_resource"]}"#
         )
     );
     assert_eq!(names(folder.path()), ["README.md", "metadata.yml", "out.wasm", "policy.wasm"], "and nothing is left");

@@ -32,30 +32,38 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
+/// The functions of a file that begins at this path, which is where a test of it is found.
+fn functions(file: &Path, module: &[String]) -> Vec<String> {
+    let text = text(file);
+    let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn ")?.split_once('('));
+    names.map(|(name, _)| [module.join("::").as_str(), name].join("::")).collect()
+}
+
+/// Where a file is below a folder, as a module.
+fn module(folder: &Path, file: &Path) -> Vec<String> {
+    let path = file.strip_prefix(folder).unwrap().with_extension("");
+    let parts = path.iter().map(|part| part.to_str().unwrap().to_owned());
+    parts.filter(|part| !["mod", "lib", "main"].contains(&part.as_str())).collect()
+}
+
 /// The paths of all tests as cargo names them: `select::tests::p6_a_missing_namespace`. The module `tests` of a file
-/// stands in the file or beside it; both give the same path.
+/// stands in the file or beside it; both give the same path. Integration tests begin with their file.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for sources in ["src", "crates/core/src", "crates/host/src", "crates/cli/src", "crates/testkit/src"] {
         let sources = root().join(sources);
         for file in files(&sources, "rs") {
-            let mut module: Vec<_> = file
-                .strip_prefix(&sources)
-                .unwrap()
-                .with_extension("")
-                .iter()
-                .map(|part| part.to_str().unwrap().to_owned())
-                .filter(|part| part != "mod" && part != "lib")
-                .collect();
+            let mut module = module(&sources, &file);
             if !module.iter().any(|part| part == "tests") {
                 module.push("tests".to_owned());
             }
-            let module = module.join("::");
-            for line in text(&file).lines() {
-                if let Some((name, _)) = line.trim_start().strip_prefix("fn ").and_then(|rest| rest.split_once('(')) {
-                    names.insert(format!("{module}::{name}"));
-                }
-            }
+            names.extend(functions(&file, &module));
+        }
+    }
+    for integration in ["crates/host/tests", "crates/cli/tests"] {
+        let folder = root().join(integration);
+        for file in files(&folder, "rs") {
+            names.extend(functions(&file, &module(&folder, &file)));
         }
     }
     names
@@ -63,7 +71,11 @@ fn tests() -> BTreeSet<String> {
 
 /// The words in backticks that have the form of a test's path.
 fn named(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).filter(|word| word.contains("tests::") && !word.contains('…')).collect()
+    let is_named = |word: &&str| {
+        let is_integration = word.starts_with("identity_") || word.starts_with("packaging::");
+        (word.contains("tests::") || is_integration && word.contains("::")) && !word.contains('…')
+    };
+    text.split('`').skip(1).step_by(2).filter(is_named).collect()
 }
 
 #[rstest]
@@ -72,6 +84,38 @@ fn tests_that_a_document_names_exist(#[files("../../docs/*.md")] document: PathB
     let missing: Vec<_> =
         named(&text(&document)).into_iter().filter(|name| !tests.contains(*name)).map(str::to_owned).collect();
     assert_eq!(missing, [""; 0], "{}", document.display());
+}
+
+/// What is not done says so; what is done says how that is known.
+#[test]
+fn every_threat_has_a_test() {
+    let document = text(&root().join("docs/security.md"));
+    let rows = rows(&document, "Threats");
+    let numbers: Vec<_> = rows.iter().map(|row| row.split('|').nth(1).unwrap().trim().to_owned()).collect();
+    assert_eq!(numbers, (1..=17).map(|number| format!("E{number}")).collect::<Vec<_>>());
+    for row in rows {
+        assert!(!named(row).is_empty(), "no test: {row}");
+    }
+}
+
+/// Messages that a document explains are those that the policy writes; `…` stands for what differs.
+#[test]
+fn explained_messages_are_written_somewhere() {
+    let mut sources = String::new();
+    for folder in ["crates/core/src", "crates/host/tests"] {
+        for file in files(&root().join(folder), "rs") {
+            sources.push_str(&text(&file));
+        }
+    }
+    // As the compiler reads it: quotes are escaped, and a backslash joins lines.
+    let sources = sources.replace("\\\"", "\"").split("\\\n").map(str::trim_start).collect::<String>();
+    let document = text(&root().join("docs/identities.md"));
+    let messages: Vec<_> =
+        rows(&document, "Messages").iter().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(messages.len() > 10);
+    for part in messages.iter().flat_map(|message| message.split('…')) {
+        assert!(sources.contains(part.trim()), "nothing says {part:?}");
+    }
 }
 
 /// The rows of the tables below a heading, without the tables' heads.
@@ -90,6 +134,7 @@ fn rows<'a>(document: &'a str, heading: &str) -> Vec<&'a str> {
 
 #[rstest]
 #[case("On purpose")]
+#[case("Identities")]
 #[case("Admitting a Pod again")]
 #[case("Small differences")]
 fn every_difference_has_a_test(#[case] heading: &str) {
@@ -139,6 +184,7 @@ fn documents() -> Vec<PathBuf> {
         .collect();
     documents.extend(files(&root().join("docs"), "md"));
     documents.extend(files(&root().join("examples"), "md"));
+    documents.extend(files(&root().join("deploy"), "md"));
     documents
 }
 
@@ -198,6 +244,8 @@ fn commands(text: &str) -> Vec<&str> {
 fn commands_that_a_document_shows_work(
     #[files("../../README.md")]
     #[files("../../docs/migration.md")]
+    #[files("../../docs/identities.md")]
+    #[files("../../deploy/README.md")]
     #[files("../../examples/*/README.md")]
     document: PathBuf,
 ) {

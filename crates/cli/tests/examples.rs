@@ -29,13 +29,15 @@ fn folder(file: &Path) -> String {
     format!("examples/{}", folder.to_str().unwrap())
 }
 
-/// How the manifests of an example are given: all together, or those of an application beside a policy.
+/// How the manifests of an example are given: all together, with its settings, or those of an application beside a
+/// policy.
 fn given(folder: &str) -> Vec<String> {
-    let policy = format!("{folder}/policy-pods.yaml");
-    if root().join(&policy).exists() {
-        vec![format!("{folder}/app.yaml"), "--settings".to_owned(), policy]
-    } else {
-        vec![folder.to_owned()]
+    let file = |name: &str| Some(format!("{folder}/{name}")).filter(|file| root().join(file).exists());
+    let settings = "--settings".to_owned();
+    match (file("policy-pods.yaml"), file("settings.yaml")) {
+        (Some(policy), _) => vec![format!("{folder}/app.yaml"), settings, policy],
+        (None, Some(file)) => vec![folder.to_owned(), settings, file],
+        (None, None) => vec![folder.to_owned()],
     }
 }
 

@@ -10,9 +10,10 @@ use jsonschema::Validator;
 use pillion::schema::{self, markdown, settings::SETTINGS};
 use pillion_core::field::{Cause, FieldError};
 use pillion_core::gates::Gates;
+use pillion_core::service_account::permissions::Atom;
 use pillion_core::settings::Settings;
 use pillion_testkit::module::workspace;
-use pillion_testkit::strategies::{damaged, sidecar_sets};
+use pillion_testkit::strategies::{damaged, naming_sidecar_sets};
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -73,6 +74,19 @@ fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
 #[case::v1alpha1(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "spec": {"namespace": "a", "customVersion": 5}}]}))]
 #[case::revision(json!({"controllerRevisions": [{"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": 5, "revision": 1}]}))]
 #[case::whitelist(json!({"patchPodMetadataWhitelist": {"rules": [{"selector": {"matchLabels": {"a": "b"}}, "allowedAnnotationKeyExprs": ["^a"]}]}}))]
+#[case::roles(json!({"role": "Assert"}))]
+#[case::service_accounts_of_nothing(json!({"serviceAccounts": {"allowed": null, "onMissing": null, "allowPodMode": null, "denyPermissions": []}}))]
+#[case::service_accounts(json!({"serviceAccounts": {
+    "allowed": [{"namespaces": ["team-*"], "names": ["a", "b?"]}], "protectedNamespaces": [], "onAppServiceAccount": "Isolate",
+    "denyPermissions": [{"apiGroups": ["*"], "resources": ["nodes"], "verbs": ["*"], "nonResourceURLs": ["/metrics"], "resourceNames": null}], "legacyTokenExempt": ["ci/*"], "controllerUser": "me"
+}}))]
+#[case::identities(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": [set(&json!({
+    "serviceAccountName": "a", "serviceAccountMode": "isolate", "behaviorWhenServiceAccountInjection": "MERGE",
+    "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"], "resourceNames": null}]
+}))]}))]
+#[case::identities_of_nothing(json!({"sidecarSets": [set(&json!({
+    "serviceAccountName": null, "serviceAccountMode": "", "behaviorWhenServiceAccountInjection": null, "serviceAccountPermissions": null
+}))]}))]
 #[case::shoots(json!({"shoots": {"enabled": true, "migration": "Deny", "managedIssuer": null, "pathPrefixes": ["spec.kubernetes.kubeAPIServer", "a"]}}))]
 fn what_can_be_decoded_is_valid(#[case] settings: Value) {
     Settings::decode(settings.clone()).unwrap();
@@ -82,13 +96,26 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[rstest]
 #[case::not_an_object(json!([]))]
 #[case::unknown_key(json!({"sidecarsets": []}))]
-#[case::to_come(json!({"serviceAccounts": {}}))]
+#[case::to_come(json!({"bundle": "x"}))]
+#[case::service_accounts_as_a_list(json!({"serviceAccounts": []}))]
+#[case::unknown_key_of_service_accounts(json!({"serviceAccounts": {"onmissing": "Skip"}}))]
+#[case::another_choice(json!({"serviceAccounts": {"onMissing": "skip"}}))]
+#[case::a_flag_in_quotes(json!({"serviceAccounts": {"allowPodMode": "true"}}))]
+#[case::allowed_everywhere_by_mistake(json!({"serviceAccounts": {"allowed": [{"names": ["a"]}]}}))]
+#[case::allowed_nothing(json!({"serviceAccounts": {"allowed": [{"names": ["a"], "namespaces": []}]}}))]
+#[case::allowed_by_name_only(json!({"serviceAccounts": {"allowed": ["a"]}}))]
+#[case::an_empty_namespace(json!({"serviceAccounts": {"protectedNamespaces": [""]}}))]
+#[case::no_user(json!({"serviceAccounts": {"controllerUser": ""}}))]
+#[case::verbs_as_a_text(json!({"serviceAccounts": {"denyPermissions": [{"verbs": "get"}]}}))]
+#[case::a_rule_that_denies_nothing(json!({"serviceAccounts": {"denyPermissions": [{"apiGroups": [""], "resources": [], "verbs": ["*"]}]}}))]
+#[case::an_empty_rule(json!({"serviceAccounts": {"denyPermissions": [{}]}}))]
+#[case::no_field_of_a_rule(json!({"serviceAccounts": {"denyPermissions": [{"resource": ["pods"]}]}}))]
 #[case::shoots_in_quotes(json!({"shoots": {"enabled": "true"}}))]
 #[case::another_migration(json!({"shoots": {"migration": "deny"}}))]
 #[case::unknown_key_of_shoots(json!({"shoots": {"managed": true}}))]
 #[case::no_path(json!({"shoots": {"pathPrefixes": ["Shoot.spec"]}}))]
 #[case::an_empty_step(json!({"shoots": {"pathPrefixes": ["spec..kubernetes"]}}))]
-#[case::another_role(json!({"role": "Assert"}))]
+#[case::another_role(json!({"role": "assert"}))]
 #[case::not_a_list(json!({"sidecarSets": {}}))]
 #[case::an_item_that_is_null(json!({"sidecarSets": [null]}))]
 #[case::another_kind(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1beta1", "kind": "Pod"}]}))]
@@ -101,7 +128,6 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[case::v1alpha1_field(json!({"sidecarSets": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "spec": {"namespace": 5}}]}))]
 #[case::unknown_gate(json!({"featureGates": {"PodWebhook": true}}))]
 #[case::gate_in_quotes(json!({"featureGates": {"EnableSortSidecarContainerByName": "true"}}))]
-#[case::gate_to_come(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}))]
 #[case::no_label(json!({"systemNamespace": "Kruise_System"}))]
 #[case::unknown_key_of_the_whitelist(json!({"patchPodMetadataWhitelist": {"rule": []}}))]
 #[case::revision_of_another_kind(json!({"controllerRevisions": [{"apiVersion": "v1", "kind": "ControllerRevision"}]}))]
@@ -117,8 +143,19 @@ fn what_cannot_be_decoded_is_not_valid(#[case] settings: Value) {
 #[case::update(json!({"updateStrategy": {"type": "OnDelete"}}))]
 #[case::mode(json!({"containers": [{"name": "a", "image": "a", "resourcesPolicy": {"targetContainersMode": "min"}}]}))]
 #[case::policy(json!({"injectionStrategy": {"revision": {"revisionName": "r", "policy": "Never"}}}))]
+#[case::v8_another_mode(json!({"serviceAccountName": "a", "serviceAccountMode": "SidecarOnly"}))]
+#[case::v8_another_behavior(json!({"serviceAccountName": "a", "behaviorWhenServiceAccountInjection": "Replace"}))]
+#[case::f1_no_text(json!({"serviceAccountName": 5}))]
+#[case::v6_no_verbs(json!({"serviceAccountName": "a", "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": []}]}))]
+#[case::v6_urls(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "nonResourceURLs": ["/metrics"]}
+]}))]
+#[case::v6_an_empty_name(json!({"serviceAccountName": "a", "serviceAccountPermissions": [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": [""]}
+]}))]
 fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
-    let settings = settings_with(&spec);
+    let mut settings = settings_with(&spec);
+    settings["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
     assert!(!Settings::decode(settings.clone()).unwrap().validate().is_empty());
     assert_ne!(problems(&settings), Vec::<String>::new());
 }
@@ -126,19 +163,26 @@ fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
 /// Whether a schema can say what this error says: not that a number has no fraction, that a day exists, that names are
 /// unique, that something is nested too deeply.
 fn is_shape(error: &FieldError) -> bool {
-    let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| error.path.as_str().ends_with(&format!("].{key}")));
+    let path = error.path.as_str();
+    let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| path.ends_with(&format!("].{key}")));
+    let is_of_settings = ["featureGates", "role"].contains(&path) || path.starts_with("serviceAccounts.");
     match error.cause {
         Cause::Unknown | Cause::Forbidden => true,
         Cause::Type => error.value.is_none(),
-        Cause::Required | Cause::NotSupported => is_of_manifest || error.path.as_str() == "featureGates",
+        Cause::Required | Cause::NotSupported => is_of_manifest || is_of_settings,
         _ => false,
     }
 }
 
 fn any_settings() -> impl Strategy<Value = Value> {
-    let sound = sidecar_sets().prop_map(|sets| {
+    let sound = naming_sidecar_sets().prop_map(|sets| {
         json!({
-            "sidecarSets": sets, "featureGates": {"EnableSortSidecarContainerByName": true}, "role": "Inject",
+            "sidecarSets": sets, "role": "Inject",
+            "featureGates": {"EnableSortSidecarContainerByName": true, "SidecarSetServiceAccountInjection": true},
+            "serviceAccounts": {
+                "allowed": [{"namespaces": ["*"], "names": ["*"]}], "onMissing": "Skip", "strictExistence": true,
+                "denyPermissions": [{"verbs": ["escalate"]}], "controllerUser": "me",
+            },
             "patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["a"]}]},
         })
     });
@@ -151,7 +195,8 @@ proptest! {
     #[test]
     fn valid_settings_are_those_that_the_policy_takes(settings in any_settings()) {
         match Settings::decode(settings.clone()) {
-            Ok(decoded) if decoded.validate().is_empty() => {
+            // Without the gate nobody looks at what SidecarSets say of ServiceAccounts; the schema does.
+            Ok(decoded) if decoded.gates.service_account_injection && decoded.validate().is_empty() => {
                 prop_assert_eq!(problems(&settings), Vec::<String>::new());
             }
             Ok(_) => {}
@@ -190,6 +235,38 @@ fn examples_of_settings_are_valid() {
     }
 }
 
+/// What stands between the lines that open and close a block of YAML.
+fn blocks(document: &str) -> impl Iterator<Item = &str> {
+    document.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block))
+}
+
+#[test]
+fn settings_that_the_documentation_shows_are_valid() {
+    let document = fs::read_to_string(workspace().join("docs/settings.md")).unwrap();
+    let mut seen = 0;
+    for block in blocks(&document) {
+        let settings: Value = serde_saphyr::from_str(block).unwrap_or_else(|error| panic!("{error}: {block}"));
+        let decoded = Settings::decode(settings.clone()).unwrap_or_else(|errors| panic!("{errors:?}: {block}"));
+        assert_eq!(decoded.validate(), [], "{block}");
+        assert_eq!(problems(&settings), Vec::<String>::new(), "{block}");
+        seen += 1;
+    }
+    assert!(seen >= 9, "{seen}");
+}
+
+/// The list that the documentation shows is the one that stands in.
+#[test]
+fn p4_the_documentation_shows_what_nobody_may_grant() {
+    let shown = markdown::deny_permissions();
+    let settings: Value = serde_saphyr::from_str(blocks(&shown).next().unwrap()).unwrap();
+    let sorted = |mut atoms: Vec<Atom>| {
+        atoms.sort();
+        atoms
+    };
+    let decoded = Settings::decode(settings).unwrap().service_accounts.deny_permissions;
+    assert_eq!(sorted(decoded), sorted(Settings::default().service_accounts.deny_permissions));
+}
+
 #[test]
 fn the_command_prints_what_the_library_makes() {
     let printed = |args: &[&str]| {
@@ -198,8 +275,24 @@ fn the_command_prints_what_the_library_makes() {
     };
     assert_eq!(serde_json::from_str::<Value>(&printed(&[])).unwrap(), schema::of_settings());
     assert_eq!(serde_json::from_str::<Value>(&printed(&["--sidecar-set"])).unwrap(), schema::of_sidecar_set());
-    assert_eq!(printed(&["-o", "markdown"]), markdown::settings());
+    assert_eq!(printed(&["-o", "markdown"]), markdown::reference());
     assert_eq!(printed(&["-o", "markdown", "--sidecar-set"]), markdown::sidecar_set());
+}
+
+/// The table links to what is below it.
+#[test]
+fn the_reference_has_every_heading_that_it_links_to() {
+    let reference = markdown::reference();
+    let headings: Vec<String> = reference
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
+        .collect();
+    let links: Vec<&str> = reference.split("](#").skip(1).map(|rest| rest.split_once(')').unwrap().0).collect();
+    assert!(links.len() > SETTINGS.iter().filter(|setting| setting.is_supported()).count());
+    for link in links {
+        assert!(headings.iter().any(|heading| heading == link), "{link}");
+    }
 }
 
 #[test]
@@ -221,6 +314,9 @@ fn the_documentation_is_what_the_schema_says() {
     let parts = [
         ("settings", markdown::settings()),
         ("gates", markdown::gates()),
+        ("service-accounts", markdown::service_accounts()),
+        ("deny-permissions", markdown::deny_permissions()),
+        ("annotations", markdown::annotations()),
         ("to-come", markdown::to_come()),
         ("sidecar-set", markdown::sidecar_set()),
     ];

@@ -234,6 +234,34 @@ pub fn sidecar_sets() -> BoxedStrategy<Vec<Value>> {
         .boxed()
 }
 
+/// The same, some of which say something of ServiceAccounts; not all of it is sound.
+pub fn naming_sidecar_sets() -> BoxedStrategy<Vec<Value>> {
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"], "resourceNames": ["a"]});
+    let wide = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    let fields = (
+        select(vec!["logs", "mesh", "default", "sidecarset-merged-x", ""]),
+        select(vec!["SidecarsOnly", "isolate", "Pod", ""]),
+        select(vec!["Refuse", "merge", ""]),
+        vec(select(vec![rule, wide]), 0..3),
+    );
+    let fields = fields.prop_map(|(account, mode, behavior, permissions)| {
+        json!({
+            "serviceAccountName": account, "serviceAccountMode": mode, "behaviorWhenServiceAccountInjection": behavior,
+            "serviceAccountPermissions": permissions,
+        })
+    });
+    (sidecar_sets(), vec(option::of(fields), 3))
+        .prop_map(|(mut sets, fields)| {
+            for (set, fields) in sets.iter_mut().zip(fields) {
+                if let (Some(spec), Some(Value::Object(fields))) = (set["spec"].as_object_mut(), fields) {
+                    spec.extend(fields);
+                }
+            }
+            sets
+        })
+        .boxed()
+}
+
 /// Any JSON, a few levels deep.
 pub fn junk() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![

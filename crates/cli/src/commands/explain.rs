@@ -24,12 +24,14 @@ const ABOUT: &str = "\
 Say for each SidecarSet why a Pod gets it or not.
 
 Every reason is told, not only the first: each requirement of a selector that a label fails, the namespace, pauses, \
-canaries, and which revision is injected. SidecarSets stand in the order in which they are injected.
+canaries, and which revision is injected. SidecarSets stand in the order in which they are injected. Where they ask \
+for ServiceAccounts: which one each gets and from where its token comes, why it stays without, what the other \
+containers lose, and whether a merged one is ready.
 
 A Pod may be given as a Pod, as a workload whose Pods are meant, or as the AdmissionReview or AdmissionRequest that \
-an API server sent. SidecarSets, Namespaces and ControllerRevisions are taken from the manifests, from --sidecar-sets \
-and from --settings; what is imitated of controllers and of the API server is what `pillion inject` imitates. Where a \
-SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
+an API server sent. SidecarSets, Namespaces, ServiceAccounts and ControllerRevisions are taken from the manifests, \
+from --sidecar-sets and from --settings; what is imitated of controllers and of the API server is what `pillion \
+inject` imitates. Where a SidecarSet leaves its revision to chance, only an AdmissionReview has the uid that decided.
 
 The built-in module judges the Pod too, so that what is said here is what a policy server does. Where --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode are told of as well; its matchConditions are not looked at.
@@ -80,7 +82,6 @@ enum Format {
 /// # Errors
 /// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let Situation { namespace, .. } = &args.situation;
     let (settings, policy) =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
     let read = |paths: &[PathBuf], terminal: &mut Terminal| {
@@ -94,10 +95,12 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     };
     let all = || beside.iter().chain(&given);
     let assembled = preview::assemble(settings, all());
-    let cluster = preview::cluster_of(all(), namespace, args.situation.namespace_labels());
+    let cluster = preview::cluster_of(all(), &args.situation);
     let module = preview::module(terminal)?;
-    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), namespace);
-    let Ok(settings) = Settings::decode(assembled.value.clone()) else {
+    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation);
+    // Every SidecarSet is spoken of, those of a bundle that the Pod would not open, too.
+    let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
+    let Some(settings) = decoded else {
         return Ok(problems(&assembled, terminal));
     };
     // Where they are invalid a policy server would not start, but what it would do can be told all the same.
@@ -121,7 +124,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut told = Vec::new();
     for subject in subjects {
         let answer = preview.ask(&subject.request)?;
-        let mut explained = subject.explained(&settings, policy.as_ref(), cluster.as_ref(), answer);
+        let mut explained =
+            subject.explained(&settings, policy.as_ref(), cluster.as_ref(), (preview.answers(), answer));
         if !explained.agrees() {
             bail!(
                 "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it",
@@ -136,6 +140,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     for namespace in preview.assumed() {
         terminal.warn(format_args!("Namespace \"{namespace}\" is in no manifest; give it, or --namespace-labels"));
+    }
+    for note in preview.notes() {
+        terminal.warn(note);
     }
     print(args, &told, terminal)?;
     Ok(if told.iter().any(Told::is_refused) { Status::Refused } else { Status::Done })

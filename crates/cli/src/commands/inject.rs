@@ -11,6 +11,7 @@ use std::fmt;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
+use pillion_core::json;
 use pillion_core::time::Timestamp;
 
 use self::documents::Chunk;
@@ -66,15 +67,17 @@ sidecars are shown in the template, where applying the output would put them; wi
 
 SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \
 ControllerRevisions among the manifests answer what the policy looks up. A Namespace that is in no manifest is taken \
-to exist, with the labels of --namespace-labels; stderr says so where it matters.
+to exist, with the labels of --namespace-labels; stderr says so where it matters. A ServiceAccount that is in no \
+manifest does not exist, and Pods whose sidecars name it are refused; with --assume-service-accounts it is taken to \
+exist, and merged ones too, with the Roles and RoleBindings that Pillion's controller would make.
 
 It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
 containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. What of this \
 depends on the cluster, such as the hash in a label, is \"preview\". None of it is printed in a template, nor is what \
-the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, and a policy's own rules and \
-selectors. Where a SidecarSet leaves its revision to chance, the draw depends on the object's name, so that it is \
-always the same here.
+the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, what the API server adds after \
+them, and a policy's own rules and selectors. Where a SidecarSet leaves its revision to chance, the draw depends on \
+the object's name, so that it is always the same here.
 
 Exit codes: 0 done, also where nothing was injected; 1 where the policy refuses a Pod, whose object is then not \
 printed; 2 for errors.";
@@ -97,8 +100,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let preview = Preview::new(
         preview::module(terminal)?,
         given.settings.value.clone(),
-        preview::cluster_of(given.manifests(), &args.situation.namespace, args.situation.namespace_labels()),
-        &args.situation.namespace,
+        preview::cluster_of(given.manifests(), &args.situation),
+        &args.situation,
     );
     if let Err(message) = preview.check_settings()? {
         let problems = given.settings.problems();
@@ -109,6 +112,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     if !given.settings.has_sidecar_sets() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
+    }
+    if json::text(&given.settings.value, &["role"]) == "Assert" {
+        terminal
+            .warn("the settings have the role Assert: such a policy judges Pods after injection, and injects nothing");
     }
     inject(args, &given, &preview, terminal)
 }
@@ -164,6 +171,9 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
                         labels(&args.situation.namespace_labels)
                     ));
                 }
+                for note in preview.notes() {
+                    terminal.warn(note);
+                }
                 for said in &outcome.said {
                     counts.add(&said.verdict);
                     tell(said, object, args.quiet, terminal);
@@ -209,7 +219,7 @@ impl fmt::Display for Counts {
 
 /// Says what the policy said. There is nowhere to tell that `stderr` is closed.
 fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
-    let Said { label, verdict, warnings } = said;
+    let Said { label, verdict, identities, warnings } = said;
     for warning in warnings {
         terminal.warn(format_args!("{label}: {warning}"));
     }
@@ -224,8 +234,9 @@ fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
         Verdict::Present(sidecars) => format!("already has {sidecars}"),
         Verdict::Unmatched => "no SidecarSet is for it".to_owned(),
     };
+    let with = if identities.is_empty() { "" } else { ", with the ServiceAccounts " };
     if !quiet {
-        let _ = writeln!(terminal.err(), "{label}: {line}");
+        let _ = writeln!(terminal.err(), "{label}: {line}{with}{identities}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub mod annotate;
+pub mod bundle;
 pub mod check;
 pub mod completions;
 pub mod explain;
@@ -24,6 +25,7 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Inject(args) => inject::run(args, terminal),
         Command::Explain(args) => explain::run(args, terminal),
         Command::Check(args) => check::run(args, terminal),
+        Command::Bundle(args) => bundle::run(args, terminal),
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),
         Command::Man(args) => man::run(args, terminal),

@@ -41,7 +41,7 @@ enum Format {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     match (args.output, args.sidecar_set) {
         (Format::Markdown, true) => write!(terminal.out(), "{}", schema::markdown::sidecar_set())?,
-        (Format::Markdown, false) => write!(terminal.out(), "{}", schema::markdown::settings())?,
+        (Format::Markdown, false) => write!(terminal.out(), "{}", schema::markdown::reference())?,
         (Format::Json, is_sidecar_set) => {
             let schema = if is_sidecar_set { schema::of_sidecar_set() } else { schema::of_settings() };
             // As an error of the stream, so that a closed pipe is known as one.

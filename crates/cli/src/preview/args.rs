@@ -27,6 +27,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Whether nothing is named.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.filenames.is_empty()
+    }
+
     /// The paths, in the order of the command line's groups.
     ///
     /// # Errors
@@ -82,6 +87,9 @@ pub struct Situation {
     /// Labels of Namespaces that are in no manifest, for a namespaceSelector to look at.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = label)]
     pub namespace_labels: Vec<(String, String)>,
+    /// Take the ServiceAccounts to exist that SidecarSets name and no manifest describes, and merged ones to be ready.
+    #[arg(long)]
+    pub assume_service_accounts: bool,
 }
 
 impl Situation {

@@ -1,24 +1,28 @@
 //! The policy's answer to Pods, asked before they exist: the built-in module with settings and a cluster that are put
 //! together from manifests.
 
+mod accounts;
 mod args;
 mod cluster;
 mod label;
+mod lookup;
 mod request;
 mod settings;
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pillion_core::json;
+use pillion_core::settings::Settings;
 use pillion_host::{Module, ValidationResponse};
 use serde_json::Value;
 
+pub use self::accounts::{Accounts, Assume, KINDS as ACCOUNT_KINDS, Note};
 pub use self::args::{Inputs, Situation, read};
 pub use self::cluster::Manifests;
 pub use self::label::label;
+pub use self::lookup::{Answers, context, pod_request};
 pub use self::settings::{Assembled, assemble, of_files, with_policy};
 use crate::manifest::Manifest;
 use crate::module;
@@ -30,7 +34,10 @@ use crate::workload::{admission, pod};
 pub struct Preview {
     module: Module,
     settings: Value,
+    /// The same; absent where they cannot be decoded, and the module refuses them.
+    decoded: Option<Settings>,
     cluster: Arc<Manifests>,
+    accounts: Arc<Accounts>,
     namespace: String,
 }
 
@@ -48,9 +55,12 @@ pub struct Admission {
 }
 
 impl Preview {
-    /// A preview with this module; `settings` are the policy's, `namespace` is that of objects that name none.
-    pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, namespace: &str) -> Self {
-        Self { module, settings, cluster, namespace: namespace.to_owned() }
+    /// A preview with this module; `settings` are the policy's.
+    pub fn new(module: Module, settings: Value, cluster: Arc<Manifests>, situation: &Situation) -> Self {
+        let decoded = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
+        let assume = if situation.assume_service_accounts { Assume::Missing } else { Assume::Nothing };
+        let accounts = Arc::new(Accounts::new(Arc::clone(&cluster) as _, assume));
+        Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone() }
     }
 
     /// Whether a policy server would start with the settings; if not, what the module says about them.
@@ -101,7 +111,20 @@ impl Preview {
     /// # Errors
     /// Where the module gives no answer.
     pub fn ask(&self, request: &Value) -> anyhow::Result<ValidationResponse> {
-        Ok(self.module.validate(request, &self.settings, Arc::clone(&self.cluster) as _)?)
+        if let Some(settings) = &self.decoded {
+            self.accounts.prepare(request, settings, self.cluster.as_ref());
+        }
+        Ok(self.module.validate(request, &self.settings, Arc::clone(&self.accounts) as _)?)
+    }
+
+    /// Answers what the rules of the core look up as the module's look-ups are answered.
+    pub fn answers(&self) -> Answers<'_> {
+        Answers(self.accounts.as_ref())
+    }
+
+    /// What there is to say about ServiceAccounts that the policy asked for since the last call.
+    pub fn notes(&self) -> Vec<Note> {
+        self.accounts.notes()
     }
 
     /// The Namespaces that the policy asked for since the last call and that no manifest describes.
@@ -136,11 +159,7 @@ pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
 }
 
 /// The cluster that manifests describe.
-pub fn cluster_of<'a>(
-    manifests: impl IntoIterator<Item = &'a Manifest>,
-    namespace: &str,
-    namespace_labels: BTreeMap<String, String>,
-) -> Arc<Manifests> {
+pub fn cluster_of<'a>(manifests: impl IntoIterator<Item = &'a Manifest>, situation: &Situation) -> Arc<Manifests> {
     let objects = manifests.into_iter().map(|manifest| manifest.value.clone());
-    Arc::new(Manifests::new(objects, namespace, namespace_labels))
+    Arc::new(Manifests::new(objects, &situation.namespace, situation.namespace_labels()))
 }

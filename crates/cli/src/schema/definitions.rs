@@ -3,10 +3,14 @@
 use std::ptr;
 
 use pillion_core::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_core::service_account::declared;
 use pillion_core::sidecar_set::decode::Version;
 use serde_json::{Map, Value, json};
 
-use super::fields::{self, Values};
+use super::fields::{self, POLICY_RULE, Values};
+
+/// The type of `spec`, in both versions.
+const SPEC: &str = "SidecarSetSpec";
 
 /// What Kubernetes reads as a quantity; that it is not too large cannot be said here.
 const QUANTITY: &str = r"^\s*[+-]?[0-9]*(\.[0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?\s*$";
@@ -66,11 +70,22 @@ impl Definitions {
         let is_taken = |name: &str| self.known.iter().any(|(_, known)| known == name);
         let name = if is_taken(schema.name) { format!("{}V1alpha1", schema.name) } else { schema.name.to_owned() };
         self.known.push((schema, name.clone()));
-        let properties: Map<String, Value> = schema
+        let mut properties: Map<String, Value> = schema
             .fields
             .iter()
             .map(|field| (field.name.to_owned(), self.field(schema, field.name, field.kind)))
             .collect();
+        if schema.name == SPEC {
+            // No table has these: they are in no hash and in no revision.
+            for field in declared::FIELDS {
+                let kind = if field.name == declared::PERMISSIONS.name {
+                    json!({"type": ["array", "null"], "items": policy_rule(true)})
+                } else {
+                    text()
+                };
+                properties.insert(field.name.to_owned(), documented(kind, schema.name, field.name));
+            }
+        }
         let mut definition = json!({"type": ["object", "null"], "properties": properties});
         let description = fields::of_type(schema.name);
         if let Some(definition) = definition.as_object_mut().filter(|_| !description.is_empty()) {
@@ -81,32 +96,19 @@ impl Definitions {
     }
 
     fn field(&mut self, owner: &Schema, name: &str, kind: Kind) -> Value {
-        let mut schema = self.kind(kind);
-        let Some(documented) = fields::of_field(owner.name, name) else { return schema };
-        if let Some(schema) = schema.as_object_mut() {
-            schema.insert("description".to_owned(), documented.text.into());
-            if let Some(default) = documented.default {
-                schema.insert("default".to_owned(), default.parse().unwrap_or_else(|_| Value::from(default)));
-            }
-            match documented.values {
-                Values::Any => {}
-                Values::Only(values) => {
-                    schema.insert("enum".to_owned(), only(values));
-                }
-                Values::Known(values) => {
-                    schema.insert("anyOf".to_owned(), json!([{"enum": values}, {}]));
-                }
-            }
-            if owner.name.starts_with("SidecarSetSpec") && name == "containers" {
-                schema.insert("items".to_owned(), plain_container(schema.get("items")));
-            }
+        let mut schema = documented(self.kind(kind), owner.name, name);
+        if let Some(schema) = schema.as_object_mut()
+            && owner.name == SPEC
+            && name == "containers"
+        {
+            schema.insert("items".to_owned(), plain_container(schema.get("items")));
         }
         schema
     }
 
     fn kind(&mut self, kind: Kind) -> Value {
         match kind {
-            Kind::Text => json!({"type": ["string", "null"]}),
+            Kind::Text => text(),
             Kind::Time => json!({"type": ["string", "null"], "pattern": TIME}),
             Kind::Bool => json!({"type": ["boolean", "null"]}),
             Kind::Int32 => json!({"type": ["integer", "null"], "minimum": i32::MIN, "maximum": i32::MAX}),
@@ -123,6 +125,66 @@ impl Definitions {
             Kind::Any => json!({}),
         }
     }
+}
+
+/// The schema of a field with what is known of it beside its type.
+fn documented(mut schema: Value, owner: &str, name: &str) -> Value {
+    let Some((documented, schema_of)) = fields::of_field(owner, name).zip(schema.as_object_mut()) else {
+        return schema;
+    };
+    schema_of.insert("description".to_owned(), documented.text.into());
+    if let Some(default) = documented.default {
+        schema_of.insert("default".to_owned(), default.parse().unwrap_or_else(|_| Value::from(default)));
+    }
+    match documented.values {
+        Values::Any => {}
+        Values::Only(values) => {
+            schema_of.insert("enum".to_owned(), only(values));
+        }
+        Values::Known(values) => {
+            schema_of.insert("anyOf".to_owned(), json!([{"enum": values}, {}]));
+        }
+        Values::AnyCase(values) => {
+            schema_of.insert("anyOf".to_owned(), json!([{"enum": only(values)}, {"pattern": any_case(values)}]));
+        }
+    }
+    schema
+}
+
+/// A regular expression for these words, whatever the case of their letters.
+fn any_case(words: &[&str]) -> String {
+    let word = |word: &&str| -> String {
+        let letters = word.chars();
+        letters.flat_map(|one| ['[', one.to_ascii_uppercase(), one.to_ascii_lowercase(), ']']).collect()
+    };
+    let words: Vec<String> = words.iter().map(word).collect();
+    format!("^({})$", words.join("|"))
+}
+
+fn text() -> Value {
+    json!({"type": ["string", "null"]})
+}
+
+/// A PolicyRule, which grants or denies something. One that is granted belongs to a namespace: it cannot speak of URLs
+/// (V6).
+pub(super) fn policy_rule(is_granted: bool) -> Value {
+    let text = |length: u8| json!({"type": "string", "minLength": length});
+    let any = json!({"type": ["array", "null"], "items": text(0)});
+    let some = json!({"type": "array", "items": text(0), "minItems": 1});
+    let names = json!({"type": ["array", "null"], "items": text(1)});
+    let mut properties = Map::new();
+    for field in fields::described(POLICY_RULE) {
+        let list = match field.name() {
+            "resourceNames" if is_granted => &names,
+            "resourceNames" => &any,
+            _ => &some,
+        };
+        properties.insert(field.name().to_owned(), documented(list.clone(), POLICY_RULE, field.name()));
+    }
+    let urls = if is_granted { json!({"type": ["array", "null"], "maxItems": 0}) } else { any };
+    let required = ["apiGroups", "resources", "verbs"];
+    properties.insert("nonResourceURLs".to_owned(), urls);
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
 fn quantity() -> Value {

@@ -22,6 +22,8 @@ pub(super) enum Values {
     Only(&'static [&'static str]),
     /// These mean something; anything else is passed on, or ignored.
     Known(&'static [&'static str]),
+    /// These, in capital letters or small ones; anything else is an error.
+    AnyCase(&'static [&'static str]),
 }
 
 /// `podInjectPolicy`, which only plain containers have to have.
@@ -29,6 +31,8 @@ pub(super) const PLACES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"]
 /// `shareVolumePolicy.type`, which only plain containers have to have.
 pub(super) const SHARE: [&str; 2] = ["enabled", "disabled"];
 const UPGRADES: [&str; 2] = ["ColdUpgrade", "HotUpgrade"];
+const MODES: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
+const BEHAVIORS: [&str; 2] = ["Refuse", "Merge"];
 const PATCHES: [&str; 3] = ["Retain", "Overwrite", "MergePatchJson"];
 
 /// A type in one sentence; empty where its name says it.
@@ -55,7 +59,7 @@ impl Field {
     pub(super) fn known(&self) -> &'static [&'static str] {
         match self.values {
             Values::Any => &[],
-            Values::Only(values) | Values::Known(values) => values,
+            Values::Only(values) | Values::Known(values) | Values::AnyCase(values) => values,
         }
     }
 
@@ -75,7 +79,7 @@ const fn field(owner: &'static str, name: &'static str, text: &'static str) -> F
 }
 
 /// The types that a `SidecarSet` adds to Kubernetes' own, in the order of the reference.
-pub(super) const TYPES: [(&str, &str); 15] = [
+pub(super) const TYPES: [(&str, &str); 16] = [
     ("SidecarSet", "Which Pods get which sidecars."),
     ("SidecarSetSpec", "What is injected, and into which Pods."),
     ("SidecarContainer", "A core/v1 Container, and how it is put into a Pod."),
@@ -94,9 +98,13 @@ pub(super) const TYPES: [(&str, &str); 15] = [
         "How running Pods are updated. The policy checks it and never updates: that is a controller's work.",
     ),
     ("LabelSelector", "Labels that an object has to have: all of the requirements."),
+    (POLICY_RULE, "Permissions: every combination of the groups, resources, names and verbs, as in a Role."),
 ];
 
-const FIELDS: [Field; 64] = [
+/// The type of one of the `serviceAccountPermissions`, which Kubernetes has in its group for RBAC.
+pub(super) const POLICY_RULE: &str = "PolicyRule";
+
+const FIELDS: [Field; 72] = [
     field("SidecarSet", "apiVersion", "`apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`."),
     field("SidecarSet", "kind", "`SidecarSet`."),
     field("SidecarSet", "metadata", "Its `name` is letters, digits and dashes, at most 63; it is in no namespace."),
@@ -129,6 +137,32 @@ const FIELDS: [Field; 64] = [
         "SidecarSetSpec",
         "customVersion",
         "A version that revisions are found by; v1beta1 only, in v1alpha1 it is the label `apps.kruise.io/sidecarset-custom-version`.",
+    ),
+    field(
+        "SidecarSetSpec",
+        "serviceAccountName",
+        "The ServiceAccount, in the namespace of each Pod, that its containers get a token of. Not `default`.",
+    ),
+    field(
+        "SidecarSetSpec",
+        "serviceAccountMode",
+        "`SidecarsOnly`: the Pod runs under it, its other containers get no token. `Isolate`: the Pod keeps its own, \
+         the token comes from a Secret. `Pod`: the Pod runs under it, all containers with it.",
+    )
+    .default("\"SidecarsOnly\"")
+    .values(Values::AnyCase(&MODES)),
+    field(
+        "SidecarSetSpec",
+        "behaviorWhenServiceAccountInjection",
+        "Where SidecarSets want different accounts for one Pod: `Refuse` the Pod, or `Merge` their permissions into \
+         one account if all of them say so.",
+    )
+    .default("\"Refuse\"")
+    .values(Values::AnyCase(&BEHAVIORS)),
+    field(
+        "SidecarSetSpec",
+        "serviceAccountPermissions",
+        "What a merged account is granted for this SidecarSet: a list of PolicyRules. Only used with `Merge`.",
     ),
     field("SidecarContainer", "name", "An RFC 1123 label that no other container of the Pod has."),
     field("SidecarContainer", "image", "The image. Required."),
@@ -247,6 +281,10 @@ const FIELDS: [Field; 64] = [
         "matchExpressions",
         "Requirements with the operators `In`, `NotIn`, `Exists` and `DoesNotExist`.",
     ),
+    field(POLICY_RULE, "apiGroups", "API groups; the core group is `\"\"`. Required."),
+    field(POLICY_RULE, "resources", "Resources, and subresources as in `pods/log`. Required."),
+    field(POLICY_RULE, "verbs", "Verbs. Required."),
+    field(POLICY_RULE, "resourceNames", "The only objects that it is for; absent: all."),
 ];
 
 #[cfg(test)]
@@ -254,6 +292,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use pillion_core::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+    use pillion_core::service_account::declared;
 
     use super::*;
 
@@ -266,11 +305,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_fields_that_there_are_are_described_and_each_once() {
+    /// Everything that the policy reads: what is in the tables, and the fields that no hash has.
+    fn known() -> BTreeSet<(&'static str, &'static str)> {
         let mut known = BTreeSet::new();
         collect(&SIDECAR_SET_V1BETA1, &mut known);
         collect(&SIDECAR_SET_V1ALPHA1, &mut known);
+        known.extend(declared::FIELDS.map(|field| ("SidecarSetSpec", field.name)));
+        known.extend(["apiGroups", "resources", "verbs", "resourceNames"].map(|name| (POLICY_RULE, name)));
+        known
+    }
+
+    #[test]
+    fn only_fields_that_there_are_are_described_and_each_once() {
+        let known = known();
         let mut seen = BTreeSet::new();
         for field in &FIELDS {
             assert!(known.contains(&(field.owner, field.name)), "{}.{}", field.owner, field.name);
@@ -281,9 +328,7 @@ mod tests {
 
     #[test]
     fn every_field_of_a_sidecar_sets_own_types_is_described() {
-        let mut known = BTreeSet::new();
-        collect(&SIDECAR_SET_V1BETA1, &mut known);
-        collect(&SIDECAR_SET_V1ALPHA1, &mut known);
+        let known = known();
         let own = TYPES.iter().map(|(name, _)| *name).filter(|name| *name != "SidecarContainer");
         for owner in own {
             for (_, name) in known.iter().filter(|(known, _)| *known == owner) {

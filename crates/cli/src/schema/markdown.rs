@@ -2,10 +2,34 @@
 
 use std::fmt::Write as _;
 
-use super::fields::{self, Field, TYPES};
-use super::settings::{GATES, SETTINGS, Setting};
+use pillion_core::service_account::declared;
+use serde_json::{Value, json};
 
-/// The settings as a table, and the values that settings to come may have.
+use super::fields::{self, Field, TYPES};
+use super::service_accounts::{FIELDS, Kind};
+use super::settings::{GATES, SETTINGS, Setting};
+use crate::yaml::{self, Tree};
+
+/// Everything about the settings: the table, and below it what each of them holds.
+pub fn reference() -> String {
+    let mut out = format!("# Settings\n\n{}", settings());
+    for Setting { name, kind, means, example: shown, .. } in SETTINGS.iter().filter(|setting| setting.is_supported()) {
+        let table = match *name {
+            "featureGates" => gates(),
+            "serviceAccounts" => format!("{}\n### What nobody may grant\n\n{}", service_accounts(), deny_permissions()),
+            _ => String::new(),
+        };
+        let example = if shown.is_empty() { String::new() } else { example(name) };
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n## {name}\n\n{means} ({kind})\n");
+        for part in [table, example].iter().filter(|part| !part.is_empty()) {
+            let _ = write!(out, "\n{part}");
+        }
+    }
+    out
+}
+
+/// The settings as a table.
 pub fn settings() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
     for setting in SETTINGS.iter().filter(|setting| setting.is_supported()) {
@@ -23,17 +47,44 @@ pub fn to_come() -> String {
         let accepted = setting.harmless().map_or_else(|| "`null`".to_owned(), |value| format!("`null`, `{value}`"));
         row(&mut out, &[&format!("`{}`", setting.name), setting.means, &accepted]);
     }
-    for (gate, _) in GATES.iter().filter(|(_, does)| does.is_empty()) {
-        row(&mut out, &[&format!("`featureGates.{gate}`"), "the gate of `serviceAccounts`", "`false`"]);
+    out
+}
+
+/// The gates.
+pub fn gates() -> String {
+    let mut out = String::from("| gate | effect when `true` |\n| --- | --- |\n");
+    for (gate, does) in GATES {
+        row(&mut out, &[&format!("`{gate}`"), does]);
     }
     out
 }
 
-/// The gates that can be on.
-pub fn gates() -> String {
-    let mut out = String::from("| gate | effect when `true` |\n| --- | --- |\n");
-    for (gate, does) in GATES.iter().filter(|(_, does)| !does.is_empty()) {
-        row(&mut out, &[&format!("`{gate}`"), does]);
+/// The keys of `serviceAccounts`.
+pub fn service_accounts() -> String {
+    let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
+    for field in &FIELDS {
+        let default = match field.kind {
+            Kind::Rules => "[these](#what-nobody-may-grant)".to_owned(),
+            _ => shown(field.default),
+        };
+        row(&mut out, &[&format!("`{}`", field.name), &field.kind.in_words(), &default, field.means]);
+    }
+    out
+}
+
+/// What no SidecarSet may grant, unless `denyPermissions` says otherwise.
+pub fn deny_permissions() -> String {
+    let field = FIELDS.iter().find(|field| matches!(field.kind, Kind::Rules));
+    let rules: Value = field.and_then(|field| field.default.parse().ok()).unwrap_or_default();
+    let settings = json!({"serviceAccounts": {"denyPermissions": rules}});
+    format!("```yaml\n{}```\n", yaml::document(&Tree::conventional(&settings)))
+}
+
+/// The annotations that stand for fields of a `SidecarSet`.
+pub fn annotations() -> String {
+    let mut out = String::from("| field of `spec` | annotation |\n| --- | --- |\n");
+    for field in declared::FIELDS {
+        row(&mut out, &[&format!("`{}`", field.name), &format!("`{}`", field.annotation)]);
     }
     out
 }
@@ -71,8 +122,13 @@ fn meaning(field: &Field) -> String {
 fn shown(default: &str) -> String {
     match default {
         "" => "none".to_owned(),
-        json => format!("`{}`", json.trim_matches('"')),
+        json => format!("`{}`", plain(json)),
     }
+}
+
+/// JSON as YAML would have it where that is a text.
+fn plain(json: &str) -> &str {
+    json.trim_matches('"')
 }
 
 fn row(out: &mut String, cells: &[&str]) {

@@ -2,11 +2,13 @@
 //! reference for people that is made of the same tables.
 //!
 //! A schema says what has the right shape: whatever the policy takes is valid, and nearly whatever it refuses while it
-//! decodes is not. What a schema cannot say (unique names, conflicts, expressions) is for `pillion check`.
+//! decodes is not. What a schema cannot say (unique names, conflicts, expressions) is for `pillion check`. There is one
+//! exception: the fields of identities are described as they have to be once their feature gate is on.
 
 mod definitions;
 mod fields;
 pub mod markdown;
+pub mod service_accounts;
 pub mod settings;
 
 use serde_json::{Map, Value, json};

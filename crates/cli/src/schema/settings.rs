@@ -5,6 +5,7 @@ use pillion_core::settings::SYSTEM_NAMESPACE;
 use serde_json::{Map, Value, json};
 
 use super::definitions::Definitions;
+use super::service_accounts;
 
 /// One setting.
 pub struct Setting {
@@ -58,7 +59,7 @@ pub const SETTINGS: [Setting; 12] = [
         kind: "map from name to boolean",
         default: "{}",
         means: "OpenKruise's feature gates for SidecarSets, all off",
-        example: "featureGates:\n  EnableSortSidecarContainerByName: true",
+        example: "featureGates:\n  SidecarSetServiceAccountInjection: true",
         is_telling: false,
         shape: Shape::Schema(gates),
     },
@@ -96,7 +97,33 @@ pub const SETTINGS: [Setting; 12] = [
         is_telling: true,
         shape: Shape::Schema(shoots),
     },
-    to_come("bundle", "string", "", "SidecarSets compiled into one string", None),
+    Setting {
+        name: "serviceAccounts",
+        kind: "object",
+        default: "{}",
+        means: "which ServiceAccounts sidecars may get, and what is guarded",
+        example: "serviceAccounts:\n  allowed:\n    - namespaces: [team-*]\n      names: [log-agent, mesh-*]\n  onAppServiceAccount: Isolate\n  protectInUse: true",
+        is_telling: false,
+        shape: Shape::Schema(|_| service_accounts::schema()),
+    },
+    Setting {
+        name: "role",
+        kind: "string",
+        default: "\"Inject\"",
+        means: "`Inject`, or `Assert`: the twin that checks what became of the identities and never patches",
+        example: "role: Assert",
+        is_telling: false,
+        shape: Shape::Schema(|_| json!({"enum": ["Inject", "Assert", null]})),
+    },
+    Setting {
+        name: "bundle",
+        kind: "string",
+        default: "",
+        means: "more SidecarSets, compiled into one string by `pillion bundle`: cheaper for the policy server, which copies the settings for every request",
+        example: "",
+        is_telling: true,
+        shape: Shape::Schema(|_| json!({"type": ["string", "null"], "pattern": "^pillion-bundle-1:"})),
+    },
     to_come("bundleRef", "object", "", "the ConfigMap in which the controller keeps compiled SidecarSets", None),
     to_come(
         "onBundleUnavailable",
@@ -106,8 +133,6 @@ pub const SETTINGS: [Setting; 12] = [
         Some("Deny"),
     ),
     to_come("bundleMaxAge", "string, a duration", "", "how old the bundle may be", None),
-    to_come("role", "string", "\"Inject\"", "whether the policy injects or asserts", Some("Inject")),
-    to_come("serviceAccounts", "object", "", "which ServiceAccounts may be injected", None),
 ];
 
 const fn to_come(
@@ -156,27 +181,24 @@ impl Setting {
     }
 }
 
-/// The gates and what they do when they are on; nothing where this version does not know how to honour it.
+/// The gates and what they do when they are on.
 pub const GATES: [(&str, &str); 3] = [
     (
         "SidecarSetPatchPodMetadataDefaultsAllowed",
         "`patchPodMetadata` is allowed where no whitelist, or no rule of it, is for the SidecarSet",
     ),
     ("EnableSortSidecarContainerByName", "injected containers are sorted by name; init containers always are"),
-    ("SidecarSetServiceAccountInjection", ""),
+    (
+        "SidecarSetServiceAccountInjection",
+        "SidecarSets may name a ServiceAccount, and their containers get a token of it",
+    ),
 ];
 
 fn gates(_: &mut Definitions) -> Value {
     let described = |name: &str| GATES.iter().find(|(gate, _)| *gate == name).map_or("", |(_, does)| *does);
     let properties: Map<String, Value> = Gates::NAMES
         .iter()
-        .map(|name| {
-            let schema = match described(name) {
-                "" => json!({"const": false, "default": false, "description": "not supported by this version of the policy"}),
-                does => json!({"type": "boolean", "default": false, "description": does}),
-            };
-            ((*name).to_owned(), schema)
-        })
+        .map(|name| ((*name).to_owned(), json!({"type": "boolean", "default": false, "description": described(name)})))
         .collect();
     json!({"type": ["object", "null"], "properties": properties, "additionalProperties": false})
 }

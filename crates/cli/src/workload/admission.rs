@@ -5,6 +5,7 @@
 //! `resourcesPolicy` counts them. Left out is what nothing looks at: priorities, tolerations, limits of the namespace, and what
 //! other webhooks do.
 
+use pillion_core::admission::identity;
 use pillion_core::json::{self, Object};
 use pillion_core::sidecar_set::defaults;
 use serde_json::{Value, json};
@@ -17,7 +18,10 @@ const TOKEN_VOLUME: &str = "kube-api-access-xxxxx";
 const SIDECAR_FIELDS: [&str; 3] = ["podInjectPolicy", "shareVolumePolicy", "upgradeStrategy"];
 
 /// Fills in a Pod. `service_account` finds a ServiceAccount of the Pod's namespace by its name.
+///
+/// A mirror Pod, of which a kubelet only tells, may not have one.
 pub fn apply(pod: &mut Value, service_account: impl Fn(&str) -> Option<Value>) {
+    let is_mirror = identity::is_mirror(pod);
     let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) else { return };
     let lists: Vec<(&str, Value)> = ["initContainers", "containers", "volumes"]
         .into_iter()
@@ -37,7 +41,9 @@ pub fn apply(pod: &mut Value, service_account: impl Fn(&str) -> Option<Value>) {
         }
         requests_from_limits(container);
     }
-    self::service_account(spec, service_account);
+    if !is_mirror {
+        self::service_account(spec, service_account);
+    }
 }
 
 /// A request that is missing is what the limit is.
@@ -163,6 +169,15 @@ mod tests {
             "containers": []
         });
         assert_eq!(applied(&own, Some(&account))["imagePullSecrets"], json!([{"name": "own"}]));
+    }
+
+    #[test]
+    fn a1_9_a_mirror_pod_gets_no_service_account() {
+        let annotations = json!({"kubernetes.io/config.mirror": "x"});
+        let mut pod = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "a"}]}});
+        apply(&mut pod, |_| None);
+        assert_eq!(pod["spec"].get("serviceAccountName"), None);
+        assert_eq!(pod["spec"]["containers"][0].get("volumeMounts"), None);
     }
 
     #[test]

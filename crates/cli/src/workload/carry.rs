@@ -28,7 +28,7 @@ fn object(original: &Value, before: &Map<String, Value>, after: &Map<String, Val
     let mut carried = original.as_object().cloned().unwrap_or_default();
     for (key, new) in after {
         let old = before.get(key);
-        if old == Some(new) {
+        if old == Some(new) || is_filled_in_alias(key, original, before, after) {
             continue;
         }
         let value = match (carried.get(key), old) {
@@ -43,6 +43,13 @@ fn object(original: &Value, before: &Map<String, Value>, after: &Map<String, Val
     }
     carried.retain(|key, _| after.contains_key(key) || !before.contains_key(key));
     carried
+}
+
+/// Whether this is the deprecated alias of `serviceAccountName`, which nobody wrote: the API server fills it in, before
+/// and after.
+fn is_filled_in_alias(key: &str, original: &Value, before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
+    let is_written = original.get(key).is_some() || !before.contains_key(key);
+    key == "serviceAccount" && !is_written && after.get(key) == after.get("serviceAccountName")
 }
 
 fn list(original: &Value, before: &[Value], after: &[Value]) -> Vec<Value> {
@@ -139,6 +146,27 @@ mod tests {
     #[case::token_volume_beside_a_new_one(
         json!({}), json!({"volumes": [{"name": "kube-api-access-xxxxx"}]}),
         json!({"volumes": [{"name": "kube-api-access-xxxxx"}, {"name": "new"}]}), json!({"volumes": [{"name": "new"}]})
+    )]
+    #[case::account(
+        json!({}), json!({"serviceAccountName": "default", "serviceAccount": "default"}),
+        json!({"serviceAccountName": "x", "serviceAccount": "x"}), json!({"serviceAccountName": "x"})
+    )]
+    #[case::account_that_was_written_by_its_alias(
+        json!({"serviceAccount": "a"}), json!({"serviceAccountName": "a", "serviceAccount": "a"}),
+        json!({"serviceAccountName": "x", "serviceAccount": "x"}), json!({"serviceAccountName": "x", "serviceAccount": "x"})
+    )]
+    #[case::token_swapped(
+        json!({"containers": [{"name": "c"}]}),
+        json!({
+            "containers": [{"name": "c", "volumeMounts": [{"name": "kube-api-access-xxxxx"}]}],
+            "volumes": [{"name": "kube-api-access-xxxxx"}]
+        }),
+        json!({"containers": [{"name": "c"}], "volumes": [{"name": "sidecarset-sa-0"}]}),
+        json!({"containers": [{"name": "c"}], "volumes": [{"name": "sidecarset-sa-0"}]})
+    )]
+    #[case::token_that_the_manifest_has(
+        json!({"volumes": [{"name": "kube-api-access-7mt8f"}]}), json!({"volumes": [{"name": "kube-api-access-7mt8f"}]}),
+        json!({"volumes": [{"name": "sidecarset-sa-0"}]}), json!({"volumes": [{"name": "sidecarset-sa-0"}]})
     )]
     #[case::shared_token(
         json!({"containers": []}), json!({"containers": []}),

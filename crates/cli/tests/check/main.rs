@@ -1,8 +1,11 @@
 //! `pillion check`, as people run it.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod identities;
 mod policies;
+mod roles;
 mod support;
+mod twin;
 mod warnings;
 
 use std::fs;

@@ -19,15 +19,16 @@ const RULES: &str = "  rules:\n  - {apiGroups: [\"\"], apiVersions: [v1], resour
 fn policies_are_read_for_how_they_run_the_module() {
     let sets = json!([json_set("a", &json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}))]);
     let spec = "  mode: monitor\n  mutating: false\n  failurePolicy: Ignore\n  namespaceSelector:\n    matchLabels: \
-                {team: b}\n  rules:\n  - {apiGroups: [\"\"], resources: [pods], operations: [UPDATE]}\n  - {apiGroups: \
+                {team: b}\n  rules:\n  - {apiGroups: [\"\"], resources: [pods], operations: [CREATE]}\n  - {apiGroups: \
                 [apps.kruise.io], resources: [sidecarsets], operations: [CREATE]}\n";
     insta::assert_snapshot!(found(&policy("ClusterAdmissionPolicy", spec, &sets)).join("\n"), @r#"
+warning 4:1 spec.contextAwareResources: SidecarSet "a" has a namespaceSelector, but the policy may not read v1 Namespace; such requests are refused with 503 -> add {apiVersion: v1, kind: Namespace} to contextAwareResources, and give the policy server's ServiceAccount "get" on it
 warning 4:1 spec.contextAwareResources: SidecarSets that are written may name a revision, but the policy may not read apps/v1 ControllerRevision; such requests are refused with 503 -> add {apiVersion: apps/v1, kind: ControllerRevision} to contextAwareResources, and give the policy server's ServiceAccount "get" on it
 warning 4:1 spec.contextAwareResources: SidecarSets that are written may use patchPodMetadata, and the settings have no whitelist, but the policy may not read v1 ConfigMap; such requests are refused with 503 -> add {apiVersion: v1, kind: ConfigMap} to contextAwareResources, and give the policy server's ServiceAccount "get" on it
 warning 4:1 spec.timeoutEvalSeconds: look-ups count as evaluation, which by default ends within 2 seconds -> set it, for instance to 5
 warning 6:9 spec.mode: the policy only monitors: nothing is injected, nothing is refused -> set it to protect when its log says what you expect
-warning 7:13 spec.mutating: the policy may not mutate: every Pod that would get a sidecar is refused -> set it to true
-warning 8:18 spec.failurePolicy: while the policy server does not answer, Pods start without their sidecars -> use Fail, and leave out the namespaces that must start without it
+warning 7:13 spec.mutating: the policy may not mutate: every Pod that would get a sidecar is refused, every SidecarSet without its defaults and hash is refused -> set it to true
+warning 8:18 spec.failurePolicy: while the policy server does not answer, Pods start without their sidecars, SidecarSets are stored unchecked -> use Fail, and leave out the namespaces that must start without it
 warning 10:5 spec.namespaceSelector.matchLabels: Kubewarden drops matchLabels without a word: the policy gets the Pods of every namespace -> use matchExpressions with operator In
 warning 11:3 spec.rules: SidecarSets are checked when they are created, but not when they are changed -> add UPDATE to the rule for sidecarsets
 "#);

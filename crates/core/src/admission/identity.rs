@@ -171,7 +171,7 @@ pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
 }
 
 /// The account that a Pod runs under; the alias counts where the field is not set (A1-3).
-fn account(pod: &Value) -> &str {
+pub fn account(pod: &Value) -> &str {
     match json::text(pod, &["spec", "serviceAccountName"]) {
         "" => json::text(pod, &["spec", "serviceAccount"]),
         name => name,

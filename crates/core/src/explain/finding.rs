@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::field::FieldPath;
 use crate::outcome::{self, Code};
+use crate::service_account::declared::{FIELDS, annotation_path, path};
 
 /// The kinds of reasons. Names are for machines and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,8 +43,20 @@ pub enum Kind {
     NameTaken,
     /// Refused: the resources of a sidecar cannot be computed.
     ResourcesPolicy,
+    /// Refused: the identity that a SidecarSet asks for cannot be understood, is not allowed, or contradicts others.
+    Identity,
+    /// Refused: a ServiceAccount could not be read.
+    ServiceAccountUnreadable,
+    /// Refused: a merged ServiceAccount is not ready, or is for others than this Pod's SidecarSets.
+    MergedServiceAccount,
+    /// Refused: a container reaches for a token that is not its own, or has something else where its token belongs.
+    Token,
     /// Refused: the Pod cannot be decoded.
     Undecodable,
+    /// The Pod only shows what a kubelet runs already.
+    MirrorPod,
+    /// The policy judges Pods that others have injected.
+    Asserting,
     /// The policy's own manifest keeps it from being asked, or from changing anything; Kubewarden's rules, not ours.
     Policy,
 }
@@ -60,7 +73,18 @@ impl Kind {
             ("spec.patchPodMetadata", Self::AnnotationMerge),
         ];
         if reason.sidecar_set.is_none() {
-            return if reason.code == Code::Undecodable { Self::Undecodable } else { Self::Records };
+            return match field {
+                _ if reason.code == Code::Undecodable => Self::Undecodable,
+                "spec.serviceAccountName" => Self::MergedServiceAccount,
+                _ if field.starts_with("spec") => Self::Token,
+                _ => Self::Records,
+            };
+        }
+        if FIELDS.iter().any(|known| reason.field == path(*known) || reason.field == annotation_path(*known))
+            || field.starts_with("spec.serviceAccountPermissions[")
+        {
+            let unreadable = reason.code == Code::Unavailable;
+            return if unreadable { Self::ServiceAccountUnreadable } else { Self::Identity };
         }
         if let Some((_, kind)) = kinds.iter().find(|(prefix, _)| field.starts_with(prefix)) {
             return *kind;
@@ -88,7 +112,13 @@ impl Kind {
             Self::Records => "Records",
             Self::NameTaken => "NameTaken",
             Self::ResourcesPolicy => "ResourcesPolicy",
+            Self::Identity => "Identity",
+            Self::ServiceAccountUnreadable => "ServiceAccountUnreadable",
+            Self::MergedServiceAccount => "MergedServiceAccount",
+            Self::Token => "Token",
             Self::Undecodable => "Undecodable",
+            Self::MirrorPod => "MirrorPod",
+            Self::Asserting => "Asserting",
             Self::Policy => "Policy",
         }
     }
@@ -98,6 +128,12 @@ impl Kind {
     pub const fn rule(self) -> &'static str {
         match self {
             Self::Undecodable | Self::Policy => "",
+            Self::MirrorPod => "A1-9",
+            Self::Identity => "A4",
+            Self::ServiceAccountUnreadable => "V3",
+            Self::MergedServiceAccount => "G5",
+            Self::Token => "B2",
+            Self::Asserting => "B10",
             Self::PodNotActive => "P-2",
             Self::OtherNamespace => "P-4",
             Self::Paused

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::finding::{Finding, Kind};
 use super::labels::{Labelled, POD};
+use crate::admission::identity;
 use crate::field::FieldPath;
 use crate::json;
 use crate::lookup::Lookup;
@@ -164,6 +165,16 @@ pub fn canary(base: &str, canary: &str) -> Finding {
 
 /// Whether the Pod is one that sidecars are injected into (P-2).
 pub fn inactive(pod: crate::pod::Pod<'_>) -> Option<Finding> {
+    if identity::is_mirror(pod.as_value()) {
+        return Some(Finding {
+            kind: Kind::MirrorPod,
+            path: FieldPath::new("metadata.annotations").key("kubernetes.io/config.mirror"),
+            wanted: String::new(),
+            found: None,
+            problem: "the Pod only shows a static one that a kubelet runs, which nothing here can change".to_owned(),
+            remedy: "write the sidecar into the static Pod's file on its node".to_owned(),
+        });
+    }
     if pod.is_active() {
         return None;
     }

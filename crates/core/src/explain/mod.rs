@@ -4,6 +4,7 @@
 //! comes from. The module does not use this.
 
 pub mod finding;
+pub mod identity;
 pub mod labels;
 pub mod matching;
 pub mod parts;
@@ -11,16 +12,19 @@ pub mod revision;
 
 use serde_json::Value;
 
-use self::finding::Finding;
+use self::finding::{Finding, Kind};
+use self::identity::{Asked, Identity, PodIdentity};
 use self::parts::Parts;
 use self::revision::Revision;
 use crate::admission::pod::{self as admission, Context, PodRequest};
+use crate::field::FieldPath;
 use crate::lookup::Memo;
 use crate::ordered::sort_by;
 use crate::outcome::{Outcome, Verdict};
 use crate::pod::Pod;
 use crate::select::compiled::CompiledSet;
 use crate::select::{self, Query, Sources};
+use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
 
 /// What admission does to a Pod, and why.
@@ -33,6 +37,8 @@ pub struct Explanation {
     /// The `SidecarSet`s, in the order of injection: those bound to the namespace by name first, then the others,
     /// each group by name. Empty where the Pod cannot be decoded.
     pub sets: Vec<Explained>,
+    /// What becomes of the Pod's identity; absent where nobody asks for one, or the feature gate is off.
+    pub identity: Option<PodIdentity>,
     /// What admission answers.
     pub outcome: Outcome,
 }
@@ -44,6 +50,8 @@ pub struct Explained {
     pub name: String,
     /// What becomes of it.
     pub decision: Decision,
+    /// What becomes of the identity that it asks for; absent where it asks for none, or is not in effect.
+    pub identity: Option<Identity>,
 }
 
 /// What becomes of a `SidecarSet`.
@@ -86,18 +94,28 @@ pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
     let outcome = admission::admit(request, context);
     let Ok(pod) = Pod::decode(request.object) else {
         let pod = general(&outcome);
-        return Explanation { namespace: request.namespace.to_owned(), pod, sets: Vec::new(), outcome };
+        let namespace = request.namespace.to_owned();
+        return Explanation { namespace, pod, sets: Vec::new(), identity: None, outcome };
     };
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     let inactive = matching::inactive(pod);
-    let mut sets = sets(query, context, &outcome);
+    let (mut sets, mut identity) = sets(query, Asked::new(request, query), context, &outcome);
     if let Some(finding) = &inactive {
+        identity = None;
         for set in &mut sets {
             set.decision = Decision::NotInjected(vec![finding.clone()]);
+            set.identity = None;
         }
     }
+    if context.role == Role::Assert {
+        // What injection would give says nothing about a Pod that nobody injected.
+        for set in sets.iter_mut().filter(|set| matches!(set.decision, Decision::NotInjected(_))) {
+            set.identity = None;
+        }
+        identity = identity.filter(|_| sets.iter().any(|set| set.identity.is_some()));
+    }
     let pod = inactive.into_iter().chain(general(&outcome)).collect();
-    Explanation { namespace: query.namespace.to_owned(), pod, sets, outcome }
+    Explanation { namespace: query.namespace.to_owned(), pod, sets, identity, outcome }
 }
 
 /// The reasons to refuse that name no `SidecarSet`.
@@ -111,11 +129,17 @@ fn reasons(outcome: &Outcome, set: Option<&str>) -> Vec<Finding> {
     refusal.reasons().filter(|reason| reason.sidecar_set.as_deref() == set).map(Finding::from).collect()
 }
 
-fn sets(query: Query<'_>, context: Context<'_>, outcome: &Outcome) -> Vec<Explained> {
+fn sets(
+    query: Query<'_>,
+    asked: Asked<'_>,
+    context: Context<'_>,
+    outcome: &Outcome,
+) -> (Vec<Explained>, Option<PodIdentity>) {
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
     let sources =
         Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: context.lookup };
     let (effective, _) = select::select(&compiled, query, sources);
+    let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
         .iter()
         .zip(context.sidecar_sets)
@@ -134,9 +158,10 @@ fn sets(query: Query<'_>, context: Context<'_>, outcome: &Outcome) -> Vec<Explai
     };
     let explained = |candidate: &Candidate<'_>| Explained {
         name: candidate.compiled.name.to_owned(),
-        decision: decision(candidate, &all, &effective, query, (outcome, after)),
+        decision: decision(candidate, &all, &effective, query, (context.role, outcome, after)),
+        identity: identities.get(candidate.compiled.name).cloned(),
     };
-    all.iter().map(explained).collect()
+    (all.iter().map(explained).collect(), pod_identity)
 }
 
 /// A `SidecarSet` and what keeps it from matching.
@@ -151,7 +176,7 @@ fn decision(
     all: &[Candidate<'_>],
     effective: &[SidecarSet],
     query: Query<'_>,
-    (outcome, after): (&Outcome, &Value),
+    (role, outcome, after): (Role, &Outcome, &Value),
 ) -> Decision {
     let name = candidate.compiled.name;
     let refused = reasons(outcome, Some(name));
@@ -172,12 +197,30 @@ fn decision(
     let matched = Match { selector, namespace_selector, revision };
     match (&outcome.verdict, Pod::decode(after)) {
         (Verdict::Unchanged | Verdict::Mutated(_), Ok(after)) => {
-            Decision::Injected(Injection { matched, parts: parts::of(set, query.pod, after) })
+            let parts = parts::of(set, query.pod, after);
+            if role == Role::Assert && !parts.are_there() {
+                return Decision::NotInjected(vec![asserting()]);
+            }
+            Decision::Injected(Injection { matched, parts })
         }
         _ => Decision::Withheld(matched),
     }
 }
 
+/// Why a set that matches is not injected by a policy that only looks.
+fn asserting() -> Finding {
+    Finding {
+        kind: Kind::Asserting,
+        path: FieldPath::new("role"),
+        wanted: "Inject".to_owned(),
+        found: Some("Assert".to_owned()),
+        problem: "this policy judges Pods after injection, and injects nothing".to_owned(),
+        remedy: "have another policy inject, one without role Assert".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod identities;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

@@ -71,6 +71,19 @@ fn preimages_are_those_of_the_reference(#[case] spec: Value, #[case] expected: &
     assert_eq!(preimage(&spec, Style::Declared), expected);
 }
 
+/// What is stored has to stay the same bytes for OpenKruise, and an identity must start no rollout.
+#[test]
+fn a5_9_identities_are_part_of_no_hash_and_no_revision() {
+    let with = json!({
+        "containers": [{"image": "test-image", "name": "container1"}], "serviceAccountName": "agent",
+        "serviceAccountMode": "Isolate", "behaviorWhenServiceAccountInjection": "Merge",
+        "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    });
+    let without = json!({"containers": with["containers"]});
+    assert_eq!(preimage(&with, Style::Declared), PLAIN);
+    assert_eq!(revision_data(&with), revision_data(&without));
+}
+
 #[test]
 fn h6_escapes_are_those_of_the_golden_vector() {
     let argument = "a && b <c> \u{2028} \u{8}\u{c}\u{1} é \"q\" \\ \u{fffd} /";

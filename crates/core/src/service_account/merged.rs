@@ -1,6 +1,6 @@
 //! Whether the merged objects that a Pod needs are there (`serviceaccounts.md` G5, G Ready).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::decide::Asking;
 use super::{names, permissions};
@@ -90,5 +90,103 @@ fn refusal((kind, name, namespace): (&str, &str, &str), sets: &str, problem: &st
         ),
         remedy: remedy.to_owned(),
         code,
+    }
+}
+
+/// The ServiceAccount, the Role and the RoleBinding that stand for `sets` in `namespace`, in the order in which they
+/// are made (G4): what [`ready`] waits for. The module never calls this.
+///
+/// Each has a finalizer for each set (G7), and no owner (G12).
+pub fn objects(sets: &[&Asking], namespace: &str) -> [Value; 3] {
+    let mut set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
+    set_names.sort_unstable();
+    set_names.dedup();
+    let name = names::merged(&set_names);
+    let finalizers: Vec<String> = set_names.iter().copied().map(names::finalizer).collect();
+    let metadata = json!({
+        "name": name, "namespace": namespace, "finalizers": finalizers,
+        "annotations": {names::SIDECAR_SETS: names::merged_annotation(&set_names)}
+    });
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": ROLE, "name": name});
+    let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": namespace});
+    [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({"apiVersion": RBAC, "kind": ROLE, "metadata": metadata, "rules": rules(sets)}),
+        json!({
+            "apiVersion": RBAC, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": role_ref, "subjects": [subject]
+        }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::service_account::declared::Declared;
+
+    struct Made([Value; 3]);
+
+    impl Lookup for Made {
+        fn get(&self, object: &ObjectRef) -> Answer {
+            let text = |made: &Value, path: &[&str]| json::text(made, path).to_owned();
+            let is_it = |made: &&Value| {
+                text(made, &["apiVersion"]) == object.api_version
+                    && text(made, &["kind"]) == object.kind
+                    && text(made, &["metadata", "name"]) == object.name
+                    && Some(text(made, &["metadata", "namespace"])) == object.namespace
+            };
+            self.0.iter().find(is_it).cloned().map_or(Answer::NotFound, Answer::Found)
+        }
+    }
+
+    fn asking(name: &str, permissions: Vec<Value>) -> Asking {
+        let declared = Declared { permissions, ..Declared::default() };
+        Asking { sidecar_set: name.to_owned(), account: format!("{name}-account"), declared }
+    }
+
+    fn rule() -> impl Strategy<Value = Value> {
+        let some = |of: &'static [&'static str]| vec(select(of), 1..3);
+        let parts =
+            (some(&["", "apps", "*"]), some(&["pods", "pods/log", "*", "*/scale"]), some(&["get", "list", "*"]));
+        parts
+            .prop_map(|(groups, resources, verbs)| json!({"apiGroups": groups, "resources": resources, "verbs": verbs}))
+    }
+
+    #[test]
+    fn g4_g7_merged_objects_are_made_in_order_with_a_finalizer_for_each_set() {
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "get", "get"]});
+        let (a, b) = (asking("a", vec![rule]), asking("b", Vec::new()));
+        let metadata = json!({
+            "name": "sidecarset-merged-7e18f737311b2dc3", "namespace": "shop",
+            "annotations": {"pillion.dev/sidecarsets": "a,b"},
+            "finalizers": ["sa.pillion.dev/a", "sa.pillion.dev/b"]
+        });
+        let made = objects(&[&b, &a], "shop");
+        let kinds: Vec<_> = made.iter().map(|object| json::text(object, &["kind"])).collect();
+        assert_eq!(kinds, ["ServiceAccount", "Role", "RoleBinding"]);
+        assert!(made.iter().all(|object| object["metadata"] == metadata), "{made:?}");
+        assert_eq!(made[1]["rules"], json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]));
+        let subject = json!({"kind": "ServiceAccount", "name": metadata["name"], "namespace": "shop"});
+        assert_eq!(made[2]["subjects"], json!([subject]));
+        assert_eq!(objects(&[&a, &b], "shop"), made);
+    }
+
+    proptest! {
+        #[test]
+        fn g5_what_is_made_is_ready_and_nothing_less_is(rules in vec(vec(rule(), 0..3), 2..4), gone in 0_usize..3) {
+            let sets: Vec<Asking> =
+                ["a", "b", "c"].iter().zip(rules).map(|(name, rules)| asking(name, rules)).collect();
+            let sets: Vec<&Asking> = sets.iter().collect();
+            let mut made = objects(&sets, "shop");
+            let name = json::text(&made[0], &["metadata", "name"]).to_owned();
+            prop_assert_eq!(ready(&name, &sets, "shop", &Made(made.clone())), Ok(()));
+            made[gone]["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+            let refused = ready(&name, &sets, "shop", &Made(made));
+            prop_assert_eq!(refused.map_err(|reason| reason.code), Err(Code::Unavailable));
+        }
     }
 }

@@ -292,25 +292,30 @@ fn hide(
     warnings: &mut Vec<String>,
 ) {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
-    let automounted = |mount: &Value| volume(before, pod::name(mount)).is_some_and(is_automounted);
+    let at_path = |mount: &Value| names::is_mount_path(json::text(mount, &["mountPath"]));
+    let automounted = |mount: &Value| at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
+    // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
+    let automounts = containers(before).any(|container| mounts(container).iter().any(automounted));
     let mut left = Set::new();
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = pod::name(container).to_owned();
             let Some(object) = container.as_object_mut() else { continue };
-            let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) else { continue };
-            let count = mounts.len();
-            mounts.retain(|mount| !(automounted(mount) && names::is_mount_path(json::text(mount, &["mountPath"]))));
-            let lost = mounts.len() < count;
-            for mount in &*mounts {
-                left.insert(pod::name(mount).to_owned());
-            }
-            if mounts.is_empty() && lost {
-                json::take(object, "volumeMounts");
+            let mut loses = automounts;
+            if let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) {
+                let count = mounts.len();
+                mounts.retain(|mount| !automounted(mount));
+                for mount in &*mounts {
+                    loses &= !at_path(mount);
+                    left.insert(pod::name(mount).to_owned());
+                }
+                if mounts.is_empty() && count > 0 {
+                    json::take(object, "volumeMounts");
+                }
             }
             let owns = accounts.values().any(|owners| owners.contains(&name));
             let set = owners.iter().find(|(_, names)| names.contains(&name));
-            if let Some((set, _)) = set.filter(|_| lost && !owns) {
+            if let Some((set, _)) = set.filter(|_| loses && !owns) {
                 warnings.push(format!(
                     "sidecar \"{name}\" of SidecarSet \"{set}\" loses the token of the Pod's ServiceAccount"
                 ));

@@ -111,6 +111,16 @@ impl Settings {
         self.with(|bundle| bundle.sets())
     }
 
+    /// The same settings with the `SidecarSet`s of the bundle among `sidecarSets`.
+    ///
+    /// # Errors
+    /// The bundle is damaged.
+    pub fn unbundled(mut self) -> Result<Self, BundleError> {
+        self.sidecar_sets = self.all_sidecar_sets()?.into_owned();
+        self.bundle = None;
+        Ok(self)
+    }
+
     fn with(
         &self,
         choose: impl FnOnce(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>,

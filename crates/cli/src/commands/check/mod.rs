@@ -1,6 +1,7 @@
 //! `pillion check`: everything that is wrong with settings, `SidecarSet`s and policies, at once.
 
 mod documents;
+mod identity;
 mod lint;
 mod locate;
 mod sets;
@@ -36,7 +37,8 @@ pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 Reads the policy's settings, Kubewarden policies that hold them, and SidecarSets of both versions; ControllerRevisions, \
 Namespaces and the ConfigMap kruise-configuration are taken into account where they are given. Other documents are \
 passed over. Errors are those for which the policy refuses the settings or the SidecarSet. Warnings are about what it \
-takes and what may not be meant.
+takes and what may not be meant. Policies are looked at together, since what one of them is not asked about, another may \
+be.
 
 Exits with 0 where there are no errors, 1 where there are, and 2 where something could not be read or nothing was there \
 to check.";

@@ -7,11 +7,14 @@ use pillion_core::field::{Cause, FieldError};
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_core::names;
+use pillion_core::service_account::validation::Findings as Identity;
 use pillion_core::settings::Settings;
+use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::validation::{self, injection, whitelist};
 use serde_json::{Value, json};
 
 use super::documents::{Document, Role};
+use super::identity::{self, Member};
 use super::settings::Judged;
 use super::subject::{Spot, Subject};
 use crate::report::Finding;
@@ -72,6 +75,7 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
     let none = Settings::default();
     let context = settings.map_or(&none, |judged| &judged.settings);
     let mut findings = conflicts_and_errors(subjects, context);
+    findings.extend(identities(subjects, settings));
     let files = Files(documents);
     let stored: Vec<ControllerRevision> = documents
         .iter()
@@ -115,16 +119,44 @@ fn not_checked(spot: &Spot<'_>, error: &FieldError, namespace: &str) -> Finding 
 /// at the later of the two, and a base may be on either side. One of the same name in the settings is an earlier
 /// version of the same `SidecarSet`.
 fn conflicts_and_errors(subjects: &[Subject<'_>], context: &Settings) -> Vec<Finding> {
-    let is_here = |name: &str| subjects.iter().any(|subject| subject.set.name() == name);
-    let others = context.sidecar_sets.iter().filter(|set| !is_here(set.name())).cloned();
-    let mut sidecar_sets: Vec<_> = others.collect();
+    let mut sidecar_sets: Vec<_> = others(subjects, context).cloned().collect();
     let count = sidecar_sets.len();
     sidecar_sets.extend(subjects.iter().map(|subject| subject.set.clone()));
-    let errors = Settings { sidecar_sets, ..Settings::default() }.validate();
+    let service_accounts = context.service_accounts.clone();
+    let errors = Settings { sidecar_sets, gates: context.gates, service_accounts, ..Settings::default() }.validate();
     let findings = errors.iter().filter_map(|error| {
         let (index, path) = super::item_of(&error.path)?;
         let subject = subjects.get(index.checked_sub(count)?)?;
         Some(subject.spot.error(&FieldError { path, ..error.clone() }))
     });
     findings.collect()
+}
+
+/// The `SidecarSet`s of the settings that are not among these.
+fn others<'a>(subjects: &'a [Subject<'_>], context: &'a Settings) -> impl Iterator<Item = &'a SidecarSet> {
+    let is_here = |name: &str| subjects.iter().any(|subject| subject.set.name() == name);
+    context.sidecar_sets.iter().filter(move |set| !is_here(set.name()))
+}
+
+/// What is to be said of identities beside the errors of [`conflicts_and_errors`]. Without settings, nobody knows
+/// whether the gate is on and what is allowed: what is wrong whatever they say is an error, the rest may be.
+fn identities(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>) -> Vec<Finding> {
+    let none = Settings::default();
+    let context = settings.map_or(&none, |judged| &judged.settings);
+    if settings.is_some() && !context.gates.service_account_injection {
+        return Vec::new();
+    }
+    let members: Vec<_> =
+        others(subjects, context).map(Member::beside).chain(subjects.iter().map(Member::of)).collect();
+    let mut findings = Vec::new();
+    for (spot, found) in identity::judge(&members, &context.service_accounts) {
+        findings.extend(identity::warnings(spot, &found));
+        if settings.is_none() {
+            findings.extend(found.invalid.iter().map(|error| spot.error(error)));
+            let refused = Identity { refused: found.refused, ..Default::default() }.into_errors();
+            let words = "with the default settings";
+            findings.extend(refused.iter().map(|error| spot.warning_of(error, words)));
+        }
+    }
+    findings
 }

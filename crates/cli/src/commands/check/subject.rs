@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use pillion_core::field::{Cause, FieldError, FieldPath};
+use pillion_core::json;
 use pillion_core::names;
+use pillion_core::service_account::declared;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::{Version, decode};
 use pillion_core::sidecar_set::prepare::prepared;
@@ -13,6 +15,7 @@ use super::locate::{Aim, place};
 use super::words::nearest;
 use crate::manifest::Manifest;
 use crate::report::{Finding, Severity};
+use crate::schema::service_accounts;
 use crate::schema::settings::SETTINGS;
 
 /// An object in a document: the document itself, or a part of it.
@@ -89,8 +92,11 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// Where a field of the v1beta1 form stands in what the user wrote.
+    /// Where a field of the v1beta1 form stands in what the user wrote, or the annotation that stands for it.
     fn as_written(&self, path: &FieldPath) -> FieldPath {
+        if let Some(annotation) = self.annotation_for(path) {
+            return annotation;
+        }
         let is_v1alpha1 = self.raw.get("apiVersion").and_then(Value::as_str) == Some(Version::V1Alpha1.api_version());
         let text = |pointer: &str| self.raw.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         if !is_v1alpha1 {
@@ -103,6 +109,19 @@ impl<'a> Spot<'a> {
             return FieldPath::new("metadata.labels").key(names::CUSTOM_VERSION_LABEL);
         }
         path.clone()
+    }
+}
+
+impl Spot<'_> {
+    /// The annotation that says what the field at `path`, or above it, would say if it were there.
+    fn annotation_for(&self, path: &FieldPath) -> Option<FieldPath> {
+        let field = declared::FIELDS.into_iter().find(|field| {
+            let rest = path.as_str().strip_prefix("spec.").and_then(|path| path.strip_prefix(field.name));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })?;
+        let is_set = json::at(self.raw, &["spec", field.name]).is_some_and(|value| !value.is_null());
+        let is_annotated = !json::text(self.raw, &["metadata", "annotations", field.annotation]).is_empty();
+        (!is_set && is_annotated).then(|| declared::annotation_path(field))
     }
 }
 
@@ -126,7 +145,21 @@ impl<'a> Subject<'a> {
 }
 
 fn name_of(manifest: &Value) -> String {
-    pillion_core::json::text(manifest, &["metadata", "name"]).to_owned()
+    json::text(manifest, &["metadata", "name"]).to_owned()
+}
+
+/// The names that could be meant where a key of settings or of a PolicyRule is unknown.
+fn siblings(path: &str) -> Vec<&'static str> {
+    let is_of_rule = |list: &str| path.contains(&format!("{list}["));
+    if is_of_rule("denyPermissions") || is_of_rule(declared::PERMISSIONS.name) {
+        vec!["apiGroups", "resources", "verbs", "resourceNames"]
+    } else if path.starts_with("serviceAccounts.allowed[") {
+        vec!["namespaces", "names"]
+    } else if path.starts_with("serviceAccounts.") {
+        service_accounts::FIELDS.iter().map(|field| field.name).collect()
+    } else {
+        SETTINGS.iter().map(|setting| setting.name).collect()
+    }
 }
 
 /// The message of an error and what to do about it. Details of the core say both, a semicolon between them.
@@ -138,7 +171,7 @@ fn split(error: &FieldError, sidecar_set: &str) -> (String, String) {
     if error.cause == Cause::Unknown {
         let key = error.path.as_str().rsplit('.').next().unwrap_or_default();
         let known = detail.strip_prefix("known here: ").map_or_else(Vec::new, |known| known.split(", ").collect());
-        let known = known.into_iter().chain(SETTINGS.iter().map(|setting| setting.name));
+        let known = known.into_iter().chain(siblings(error.path.as_str()));
         let remedy = nearest(key, known).map_or_else(|| detail.to_owned(), |near| format!("did you mean {near:?}?"));
         return (format!("{message} {key:?}"), remedy);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_core::settings::Settings;
-use pillion_testkit::strategies::{damaged, pointers, sidecar_sets};
+use pillion_testkit::strategies::{damaged, naming_sidecar_sets, pointers};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -27,7 +27,13 @@ fn paths_of_errors(findings: &[Finding]) -> Vec<String> {
 }
 
 fn settings() -> impl Strategy<Value = Value> {
-    sidecar_sets().prop_map(|sets| json!({"sidecarSets": sets, "featureGates": {}, "systemNamespace": "kruise-system"}))
+    (naming_sidecar_sets(), any::<bool>()).prop_map(|(sets, gate)| {
+        json!({
+            "sidecarSets": sets, "featureGates": {"SidecarSetServiceAccountInjection": gate},
+            "serviceAccounts": {"allowed": [{"namespaces": ["*"], "names": ["logs", "m*"]}]},
+            "systemNamespace": "kruise-system",
+        })
+    })
 }
 
 /// The path of what a JSON pointer names.

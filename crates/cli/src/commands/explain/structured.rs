@@ -1,9 +1,12 @@
 //! The explanation for machines.
 
 use pillion_core::explain::finding::Finding;
+use pillion_core::explain::identity::{Given, Identity, Merged, PodIdentity};
 use pillion_core::explain::parts::{Container, Part, Parts};
 use pillion_core::explain::revision::Revision;
 use pillion_core::explain::{Decision, Explained, Match};
+use pillion_core::service_account::decide::Token;
+use pillion_core::service_account::names;
 use serde_json::Value;
 
 use super::subject::Told;
@@ -20,7 +23,7 @@ fn pod(told: &Told) -> Tree {
         answer if answer.mutated_object.is_some() => "Mutated",
         _ => "Unchanged",
     };
-    let warnings = told.answer.warnings.iter().flatten().map(|warning| text(warning)).collect();
+    let warnings: Vec<String> = told.answer.warnings.clone().unwrap_or_default();
     map([
         ("pod", text(&told.label)),
         ("source", text(&told.place)),
@@ -28,9 +31,10 @@ fn pod(told: &Told) -> Tree {
         ("verdict", text(verdict)),
         ("code", told.answer.code.filter(|_| !told.answer.accepted).map_or(none(), |code| Tree::Scalar(code.into()))),
         ("message", optional(told.answer.message.as_deref())),
-        ("warnings", Tree::List(warnings)),
+        ("warnings", texts(&warnings)),
         ("policy", findings(told.policy.iter().chain(&told.forbidden))),
         ("reasons", findings(&told.pod)),
+        ("serviceAccount", told.identity.as_ref().map_or_else(none, pod_identity)),
         ("sidecarSets", Tree::List(told.sets.iter().map(set).collect())),
     ])
 }
@@ -47,6 +51,7 @@ fn set(set: &Explained) -> Tree {
         ("injected", Tree::Scalar((decision == "Injected").into())),
         ("decision", text(decision)),
         ("reasons", findings(reasons)),
+        ("serviceAccount", set.identity.as_ref().map_or_else(none, identity)),
     ];
     if let Some(Match { selector, namespace_selector, revision }) = matched {
         entries.push(("selector", text(selector)));
@@ -61,6 +66,57 @@ fn set(set: &Explained) -> Tree {
         entries.push(("annotations", parts(annotations)));
     }
     map(entries)
+}
+
+fn pod_identity(identity: &PodIdentity) -> Tree {
+    let PodIdentity { original, account, losing, is_shared, exposed, .. } = identity;
+    let merged = |merged: &Merged| {
+        let not_ready = merged.not_ready.as_ref();
+        map([
+            ("name", text(&merged.name)),
+            ("sidecarSets", texts(&merged.sidecar_sets)),
+            ("ready", Tree::Scalar(not_ready.is_none().into())),
+            ("message", optional(not_ready.map(|finding| finding.problem.as_str()))),
+        ])
+    };
+    map([
+        ("original", text(original)),
+        ("name", optional(account.as_deref())),
+        ("merged", identity.merged.as_ref().map_or_else(none, merged)),
+        ("losing", texts(losing)),
+        ("sharedWithApp", Tree::Scalar((*is_shared).into())),
+        ("exposed", texts(exposed)),
+    ])
+}
+
+fn identity(identity: &Identity) -> Tree {
+    let Identity { account, mode, on_conflict, result } = identity;
+    let (token, message) = match result {
+        Given::Token(of, token) => (self::token(of, *token), None),
+        Given::Skipped(why) | Given::Kept(why) => (none(), Some(why.as_str())),
+        Given::Automounted | Given::GateOff | Given::Withheld => (none(), None),
+    };
+    map([
+        ("name", text(account)),
+        ("mode", text(&format!("{mode:?}"))),
+        ("onConflict", text(&format!("{on_conflict:?}"))),
+        ("result", text(result.name())),
+        ("token", token),
+        ("message", optional(message)),
+    ])
+}
+
+fn token(account: &str, token: Token) -> Tree {
+    let (source, secret) = match token {
+        Token::OfPod => ("Kubelet", None),
+        Token::OfSecret => ("Secret", Some(names::token_secret(account))),
+    };
+    map([
+        ("serviceAccount", text(account)),
+        ("source", text(source)),
+        ("secret", optional(secret.as_deref())),
+        ("volume", text(&names::token_volume(account))),
+    ])
 }
 
 fn findings<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Tree {
@@ -108,6 +164,10 @@ fn map(entries: impl IntoIterator<Item = (&'static str, Tree)>) -> Tree {
 
 fn text(text: &str) -> Tree {
     Tree::Scalar(text.into())
+}
+
+fn texts(texts: &[String]) -> Tree {
+    Tree::List(texts.iter().map(|item| text(item)).collect())
 }
 
 fn optional(value: Option<&str>) -> Tree {

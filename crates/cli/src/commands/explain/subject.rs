@@ -2,23 +2,22 @@
 
 use std::iter;
 
-use pillion_core::admission::pod::{Context, PodRequest};
 use pillion_core::explain::finding::{Finding, Kind};
+use pillion_core::explain::identity::PodIdentity;
 use pillion_core::explain::{self, Decision, Explained};
 use pillion_core::field::FieldPath;
 use pillion_core::json;
-use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
+use pillion_core::lookup::{Answer, Lookup, ObjectRef};
 use pillion_core::outcome::{Outcome, Verdict};
 use pillion_core::pod::Pod;
 use pillion_core::request::{Request, Target};
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
-use pillion_host::{Cluster, ClusterError, ResourceRequest, ValidationResponse};
+use pillion_host::ValidationResponse;
 use serde_json::Value;
 
 use super::policy;
 use crate::manifest::Manifest;
-use crate::preview::{Manifests, Preview, label};
+use crate::preview::{Answers, Manifests, Preview, context, label, pod_request};
 use crate::workload;
 
 /// A Pod that is to be explained.
@@ -49,6 +48,8 @@ pub struct Told {
     pub pod: Vec<Finding>,
     /// The SidecarSets, in the order of injection.
     pub sets: Vec<Explained>,
+    /// What becomes of the Pod's identity.
+    pub identity: Option<PodIdentity>,
     /// How many SidecarSets there are, with those that are not told of.
     pub of: usize,
     /// How many of them are injected.
@@ -95,13 +96,14 @@ fn request_in(object: &Value) -> Option<&Value> {
 }
 
 impl Subject {
-    /// The explanation, beside the module's `answer`; `policy` is the manifest that the settings stood in.
+    /// The explanation, with what `answers` look-ups, beside the module's `answer`; `policy` is the manifest that the
+    /// settings stood in.
     pub fn explained(
         self,
         settings: &Settings,
         policy: Option<&Value>,
         cluster: &Manifests,
-        answer: ValidationResponse,
+        (answers, answer): (Answers<'_>, ValidationResponse),
     ) -> Told {
         let Self { label, place, request } = self;
         let of = settings.sidecar_sets.len();
@@ -110,7 +112,8 @@ impl Subject {
             let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
             let (policy, forbidden) = (Vec::new(), None);
             let namespace = namespace.to_owned();
-            Told { label, place, namespace, policy, forbidden, pod, sets, of, injected, outcome, answer }
+            let identity = None;
+            Told { label, place, namespace, policy, forbidden, pod, sets, identity, of, injected, outcome, answer }
         };
         let request = match Request::decode(request) {
             Ok(request) => request,
@@ -123,23 +126,12 @@ impl Subject {
             let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
             return told(&request.namespace, findings, Vec::new(), None);
         }
-        let asked = PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
-        let context = Context {
-            sidecar_sets: &settings.sidecar_sets,
-            revisions: &settings.controller_revisions,
-            gates: settings.gates,
-            system_namespace: &settings.system_namespace,
-            lookup: &FromManifests(cluster),
-            // Nothing that is told of depends on the time.
-            now: Timestamp(0),
-            rules: &settings.service_accounts,
-            role: settings.role,
-        };
-        let mut explanation = explain::explain(asked, context);
+        let mut explanation = explain::explain(pod_request(&request), context(settings, &answers));
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(assumed);
         }
         let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
+        told.identity = explanation.identity;
         if let (Some(policy), Ok(pod)) = (policy, Pod::decode(&request.object)) {
             let found = namespace_labels(cluster, &told.namespace);
             told.policy = policy::blockers(policy, pod, (&told.namespace, found.as_ref()));
@@ -152,7 +144,7 @@ impl Subject {
 
 fn namespace_labels(cluster: &Manifests, name: &str) -> Option<json::Object> {
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
-    match FromManifests(cluster).get(&object) {
+    match Answers(cluster).get(&object) {
         Answer::Found(found) => json::object(&found, &["metadata", "labels"]).cloned(),
         Answer::NotFound | Answer::Failed(_) => None,
     }
@@ -230,27 +222,5 @@ impl Told {
         accepted == self.answer.accepted
             && code_agrees
             && audit.eq(outcome.audit.iter().map(|(key, value)| (*key, value.as_str())))
-    }
-}
-
-/// Answers the rules' look-ups as the module's are answered.
-struct FromManifests<'a>(&'a Manifests);
-
-impl Lookup for FromManifests<'_> {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        let request = ResourceRequest {
-            api_version: object.api_version.to_owned(),
-            kind: object.kind.to_owned(),
-            name: object.name.clone(),
-            namespace: object.namespace.clone(),
-            disable_cache: true,
-            field_masks: None,
-        };
-        match self.0.get(&request) {
-            Ok(bytes) => json::parse(&bytes).map_or(Answer::Failed(Failure::Unavailable), Answer::Found),
-            Err(ClusterError::NotFound) => Answer::NotFound,
-            Err(ClusterError::NotGranted) => Answer::Failed(Failure::Forbidden),
-            Err(ClusterError::Failed(text)) => lookup::classify(&text),
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! The explanation for people.
 
+mod identity;
+
 use std::io::{self, Write};
 
 use pillion_core::explain::finding::Finding;
@@ -30,6 +32,9 @@ pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Resul
         // No SidecarSet was looked at.
         return Ok(());
     }
+    if let Some(identity) = &told.identity {
+        self::identity::of_pod(out, identity)?;
+    }
     let width = told.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or_default().min(NAMES);
     for set in &told.sets {
         self::set(out, set, width, with_remedies)?;
@@ -57,18 +62,22 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
     let indent = " ".repeat(width + 6);
     write!(out, "  {name:width$}  ")?;
     match &set.decision {
-        Decision::NotInjected(findings) => reasons(out, "not injected", findings, &indent, (false, with_remedies)),
-        Decision::Refused(findings) => reasons(out, "refuses the Pod", findings, &indent, (true, true)),
+        Decision::NotInjected(findings) => reasons(out, "not injected", findings, &indent, (false, with_remedies))?,
+        Decision::Refused(findings) => reasons(out, "refuses the Pod", findings, &indent, (true, true))?,
         Decision::Withheld(matched) => {
             writeln!(out, "would be injected ({}), but the Pod is refused", matching(matched))?;
-            revision(out, &matched.revision, &indent)
+            revision(out, &matched.revision, &indent)?;
         }
         Decision::Injected(injection) => {
             let what = if injection.parts.are_there() { "injected already" } else { "injected" };
             writeln!(out, "{what}: {}", matching(&injection.matched))?;
             revision(out, &injection.matched.revision, &indent)?;
-            parts(out, &injection.parts, &indent)
+            parts(out, &injection.parts, &indent)?;
         }
+    }
+    match &set.identity {
+        Some(identity) => self::identity::of_set(out, identity, &indent),
+        None => Ok(()),
     }
 }
 

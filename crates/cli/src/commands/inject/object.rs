@@ -1,7 +1,8 @@
 //! One object: each Pod that it describes is given to the policy, and the answers are put back into it.
 
-use std::collections::BTreeMap;
-
+use pillion_core::admission::audit;
+use pillion_core::json;
+use pillion_core::service_account::names;
 use pillion_core::time::Timestamp;
 use serde_json::Value;
 
@@ -31,7 +32,9 @@ pub struct Said {
     pub label: String,
     /// The answer in short.
     pub verdict: Verdict,
-    /// What the policy warned of.
+    /// The identities that sidecars get, as `set/account`; empty where none does.
+    pub identities: String,
+    /// What the policy warned of, and what is to know about the output.
     pub warnings: Vec<String>,
 }
 
@@ -92,8 +95,12 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
         }
         let label = if templates.len() == 1 { name.clone() } else { format!("{name} ({})", path(template)) };
         let verdict = verdict(&admission);
+        let mut warnings = admission.answer.warnings.take().unwrap_or_default();
         if let Some(place) = injected.pointer_mut(&template.pointer) {
             *place = carry(place, &admission.before, &admission.after);
+            if shape == Shape::Objects && template.owner.is_some() {
+                warnings.extend(merged_account(&admission));
+            }
         }
         if shape == Shape::Pods && !matches!(verdict, Verdict::Refused(..)) {
             let after = carry(&admission.sent, &admission.before, &admission.after);
@@ -107,7 +114,8 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
             let label = self::label(&admission.sent, preview.namespace(object));
             pods.push(Printed { label, before, after });
         }
-        outcome.said.push(Said { label, verdict, warnings: admission.answer.warnings.unwrap_or_default() });
+        let identities = audited(&admission, audit::INJECTED_SERVICE_ACCOUNTS).unwrap_or_default();
+        outcome.said.push(Said { label, verdict, identities, warnings });
     }
     outcome.printed = match shape {
         Shape::Pods => pods,
@@ -126,14 +134,30 @@ fn verdict(admission: &Admission) -> Verdict {
     if !answer.accepted {
         return Verdict::Refused(answer.code.unwrap_or_default(), answer.message.clone().unwrap_or_default());
     }
-    let none = BTreeMap::new();
-    let audit = answer.audit_annotations.as_ref().unwrap_or(&none);
-    let sidecars = audit.get(pillion_core::admission::audit::INJECTED_CONTAINERS).map(|names| names.replace(',', ", "));
+    let sidecars = audited(admission, audit::INJECTED_CONTAINERS);
     match (admission.before == admission.after, sidecars) {
         (true, None) => Verdict::Unmatched,
         (true, Some(sidecars)) => Verdict::Present(sidecars),
         (false, sidecars) => Verdict::Injected(sidecars.unwrap_or_default()),
     }
+}
+
+/// The items of an audit annotation.
+fn audited(admission: &Admission, key: &str) -> Option<String> {
+    let annotations = admission.answer.audit_annotations.as_ref()?;
+    annotations.get(key).map(|items| items.replace(',', ", "))
+}
+
+/// A template may not name the merged ServiceAccount that its Pods run under (E6).
+fn merged_account(admission: &Admission) -> Option<String> {
+    let account = |pod| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
+    let (before, after) = (account(&admission.before), account(&admission.after));
+    (names::is_merged(&after) && before != after).then(|| {
+        format!(
+            "the output is not for kubectl apply: \"{after}\" is a merged ServiceAccount, which belongs to Pods, and \
+             the policy refuses templates that name it; apply the manifest as it was"
+        )
+    })
 }
 
 /// The place of a template as people write it: `spec.replicatedJobs.0.template`.

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use pillion_core::json;
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::object::{self, Shape, Verdict};
 use crate::manifest::{self, Manifest, Source};
-use crate::preview::{self, Preview};
+use crate::preview::{self, Preview, Situation};
 
 /// A set that shares mounts and is for every Pod of `tier: any`.
 fn agent() -> Value {
@@ -26,11 +25,28 @@ fn agent() -> Value {
     })
 }
 
+fn previewed(settings: Value) -> Preview {
+    let situation =
+        Situation { namespace: "default".to_owned(), assume_service_accounts: true, ..Situation::default() };
+    let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), &situation);
+    Preview::new(crate::module::load().unwrap(), settings, cluster, &situation)
+}
+
 fn preview() -> &'static Preview {
     static PREVIEW: OnceLock<Preview> = OnceLock::new();
-    PREVIEW.get_or_init(|| {
-        let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), "default", BTreeMap::new());
-        Preview::new(crate::module::load().unwrap(), json!({"sidecarSets": [agent()]}), cluster, "default")
+    PREVIEW.get_or_init(|| previewed(json!({"sidecarSets": [agent()]})))
+}
+
+/// The same set with a ServiceAccount, in these modes.
+const MODES: [&str; 2] = ["SidecarsOnly", "Isolate"];
+
+fn with_identity(mode: usize) -> &'static Preview {
+    static PREVIEWS: [OnceLock<Preview>; 2] = [OnceLock::new(), OnceLock::new()];
+    PREVIEWS[mode].get_or_init(|| {
+        let mut set = agent();
+        set["spec"]["serviceAccountName"] = json!("robot");
+        set["spec"]["serviceAccountMode"] = json!(MODES[mode]);
+        previewed(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": [set]}))
     })
 }
 
@@ -42,7 +58,11 @@ fn manifest(value: &Value) -> Manifest {
 
 /// What comes out for an object, as JSON; the sidecars as the policy reports them, `None` where it refused.
 fn injected(object: &Value, shape: Shape) -> Option<(Value, String)> {
-    let outcome = object::inject(&manifest(object), preview(), shape, None).unwrap();
+    injected_by(preview(), object, shape)
+}
+
+fn injected_by(preview: &Preview, object: &Value, shape: Shape) -> Option<(Value, String)> {
+    let outcome = object::inject(&manifest(object), preview, shape, None).unwrap();
     let sidecars = match &outcome.said[0].verdict {
         Verdict::Injected(sidecars) | Verdict::Present(sidecars) => sidecars.clone(),
         Verdict::Unmatched => String::new(),
@@ -142,6 +162,54 @@ proptest! {
     }
 }
 
+/// The values of every key `name`, wherever they are.
+fn names(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        Value::Object(entries) => {
+            found.extend(entries.get("name").and_then(Value::as_str).map(str::to_owned));
+            entries.values().for_each(|value| names(value, found));
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn what_came_out_with_an_identity_comes_out_again(pod in selected_pod(), mode in 0..MODES.len()) {
+        let workload = deployment(&pod);
+        if let Some((once, sidecars)) = injected_by(with_identity(mode), &workload, Shape::Objects) {
+            let (twice, again) = injected_by(with_identity(mode), &once, Shape::Objects).unwrap();
+            prop_assert_eq!(twice, once);
+            prop_assert_eq!(again, sidecars);
+        }
+    }
+
+    /// B3, seen from the manifest.
+    #[test]
+    fn b3_in_mode_isolate_nothing_but_sidecars_and_their_token_changes(pod in selected_pod()) {
+        if let Some((mut after, _)) = injected_by(with_identity(1), &pod, Shape::Objects) {
+            let volumes = after.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).unwrap();
+            let token = pillion_core::service_account::names::token_volume("robot");
+            volumes.retain(|volume| json::text(volume, &["name"]) != token);
+            prop_assert_eq!(without_sidecars(after, &pod), pod);
+        }
+    }
+
+    #[test]
+    fn the_token_that_the_api_server_mounts_is_never_printed(pod in selected_pod(), mode in 0..MODES.len()) {
+        for shape in [Shape::Objects, Shape::Pods] {
+            if let Some((after, _)) = injected_by(with_identity(mode), &deployment(&pod), shape) {
+                let mut found = Vec::new();
+                names(&after, &mut found);
+                prop_assert!(!found.iter().any(|name| name == "kube-api-access-xxxxx"), "{}", after);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_properties_are_about_injected_pods() {
     let pod = json!({
@@ -157,6 +225,11 @@ fn the_properties_are_about_injected_pods() {
         "shared, but not the token"
     );
     assert_eq!(without_sidecars(after, &pod), pod);
+    for (mode, account) in [Some("robot"), None].into_iter().enumerate() {
+        let (after, _) = injected_by(with_identity(mode), &pod, Shape::Objects).unwrap();
+        assert_eq!(after["spec"]["serviceAccountName"].as_str(), account);
+        assert_eq!(json::items(&after, &["spec", "volumes"]).len(), 3, "the app's, the sidecar's, and the token");
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ something cannot be read; 2 when the arguments are wrong or the output cannot be
 /// get the same request, one after the other, and share one session file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
 pub struct Args {
     /// The module: a file or a file:// URL; or a YAML file with policies.
     #[arg(value_name = "MODULE|POLICIES.yaml")]
@@ -66,6 +67,10 @@ pub struct Args {
     /// Answer what the policy asks from such a file instead of the cluster.
     #[arg(long, value_name = "FILE")]
     replay_host_capabilities_interactions: Option<PathBuf>,
+    /// Answer the policy that every ServiceAccount exists, and merged ones with their Roles and RoleBindings, instead of
+    /// asking the cluster or the session. kwctl does not have this.
+    #[arg(long)]
+    assume_service_accounts: bool,
     /// Give the policy the request as it is, whatever JSON it is.
     #[arg(long)]
     raw: bool,
@@ -157,10 +162,15 @@ fn execute(args: &Args, terminal: &mut Terminal) -> anyhow::Result<()> {
         args.record_host_capabilities_interactions.as_deref(),
         args.replay_host_capabilities_interactions.as_deref(),
         reads_cluster,
+        args.assume_service_accounts,
     )?;
     let answered = prepared.iter().try_for_each(|(policy, prepared)| {
         let request = Request::new(&request, prepared.raw)?;
+        session.prepare(&request.payload, &policy.settings);
         let response = evaluate(policy, &prepared.module, &request, &session.cluster(), terminal)?;
+        for note in session.notes() {
+            terminal.warn(note);
+        }
         serde_json::to_writer(terminal.out(), &response).map_err(std::io::Error::from)?;
         Ok(writeln!(terminal.out())?)
     });

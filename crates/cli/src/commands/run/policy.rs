@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::{Args, location};
 use crate::manifest::{self, Manifest, Source};
+use crate::preview;
 use crate::terminal::Terminal;
 
 /// A policy, not yet loaded.
@@ -146,15 +147,39 @@ impl Policy {
     ) -> anyhow::Result<Prepared> {
         let cache = if args.disable_wasmtime_cache { CodeCache::Off } else { CodeCache::Use };
         let (module, metadata) = super::load(&self.module, cache)?;
-        let resources = self.granted(metadata.as_ref(), terminal);
+        let assumed = if args.assume_service_accounts { self.assumed(metadata.as_ref()) } else { BTreeSet::new() };
+        let mut resources = self.granted(metadata.as_ref(), &assumed, terminal);
+        let reads_cluster = !resources.is_empty();
+        resources.extend(assumed);
         Ok(Prepared {
             raw: args.raw || metadata.is_some_and(|metadata| metadata.policy_type == PolicyType::Raw),
-            reads_cluster: !resources.is_empty(),
+            reads_cluster,
             module: module.restricted_to(Grants::new(patterns.to_vec(), resources)),
         })
     }
 
-    fn granted(&self, metadata: Option<&Metadata>, terminal: &mut Terminal) -> BTreeSet<ContextAwareResource> {
+    /// What it may read where ServiceAccounts are assumed, and nothing else is read: what it wants of them, since it
+    /// would not get more in a cluster.
+    fn assumed(&self, metadata: Option<&Metadata>) -> BTreeSet<ContextAwareResource> {
+        if !matches!(self.reads, Reads::Nothing) {
+            return BTreeSet::new();
+        }
+        let of_ours = preview::ACCOUNT_KINDS.into_iter().map(|(api_version, kind)| ContextAwareResource {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        });
+        let is_wanted = |resource: &ContextAwareResource| {
+            metadata.is_none_or(|metadata| metadata.context_aware_resources.contains(resource))
+        };
+        of_ours.filter(is_wanted).collect()
+    }
+
+    fn granted(
+        &self,
+        metadata: Option<&Metadata>,
+        assumed: &BTreeSet<ContextAwareResource>,
+        terminal: &mut Terminal,
+    ) -> BTreeSet<ContextAwareResource> {
         match (&self.reads, metadata) {
             (Reads::These(resources), _) => resources.clone(),
             (Reads::WhatMetadataLists, Some(metadata)) => metadata.context_aware_resources.clone(),
@@ -169,6 +194,7 @@ impl Policy {
                 let wanted: Vec<String> = metadata
                     .iter()
                     .flat_map(|metadata| &metadata.context_aware_resources)
+                    .filter(|resource| !assumed.contains(resource))
                     .map(|resource| format!("{}/{}", resource.api_version, resource.kind))
                     .collect();
                 if !wanted.is_empty() {

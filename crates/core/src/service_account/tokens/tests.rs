@@ -207,12 +207,15 @@ fn a1_j_the_automounted_token_is_removed_however_its_path_is_written() {
 #[test]
 fn b0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
     let mut before = pod();
-    before["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "mesh", "volumeMounts": [automount()]}));
-    let owners = owners(&[("logs", &["agent"]), ("mesh", &["mesh"])]);
+    let sidecars = [json!({"name": "mesh", "volumeMounts": [automount()]}), json!({"name": "just-injected"})];
+    before["spec"]["containers"].as_array_mut().unwrap().extend(sidecars);
+    let owners = owners(&[("logs", &["agent"]), ("mesh", &["mesh", "just-injected"])]);
     let settled = settle(&before, &swap(), &owners).unwrap();
     assert_eq!(
         settled.warnings,
-        ["sidecar \"mesh\" of SidecarSet \"mesh\" loses the token of the Pod's ServiceAccount"]
+        ["mesh", "just-injected"].map(|name| {
+            format!("sidecar \"{name}\" of SidecarSet \"mesh\" loses the token of the Pod's ServiceAccount")
+        })
     );
 }
 

@@ -3,6 +3,7 @@
 use pillion_core::field::FieldPath;
 use pillion_core::json;
 use pillion_core::schema::{self, Kind, Schema};
+use pillion_core::service_account::declared;
 use pillion_core::sidecar_set::decode::Version;
 
 use crate::commands::check::locate::{Aim, place, resolve};
@@ -25,6 +26,7 @@ pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
     let fields = schema::unknown(spot.raw, version.schema(), &FieldPath::default());
     fields
         .iter()
+        .filter(|field| !declared::is_field(field))
         .map(|field| {
             let path = spot.below(field);
             Finding {
@@ -107,7 +109,9 @@ fn remedy(spot: &Spot<'_>, version: Version, field: &FieldPath) -> String {
     let Some(owner) = parents.iter().try_fold(version.schema(), |schema, token| step(schema, token)) else {
         return String::new();
     };
-    let siblings = owner.fields.iter().map(|field| field.name);
+    // The fields of identities are in no table.
+    let of_identities = declared::FIELDS.iter().map(|field| field.name).filter(|_| parents == ["spec"]);
+    let siblings = owner.fields.iter().map(|field| field.name).chain(of_identities);
     match nearest(key, siblings) {
         Some(near) => format!("did you mean {near:?}?"),
         None => "correct its name or its indentation, or remove it".to_owned(),

@@ -10,6 +10,7 @@ mod volumes;
 use serde_json::Value;
 
 use super::documents::{Document, Role};
+use super::identity;
 use super::sets::Files;
 use super::settings::Judged;
 use super::subject::{Spot, Subject};
@@ -36,6 +37,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         .map(|document| &document.manifest.value)
         .collect();
     let mut findings: Vec<Finding> = spots.iter().flat_map(fields::unknown).collect();
+    findings.extend(spots.iter().flat_map(identity::misspelt));
     for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
         for subject in group {
             findings.extend(fields::words(subject));
@@ -48,11 +50,27 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     }
     for judged in settings {
         findings.extend(stored::revisions(judged, &Files(documents)));
-        findings.extend(policy::check(judged));
+        findings.extend(identities(judged));
+        findings.extend(identity::denials(&judged.spot));
     }
+    if !settings.is_empty() && !settings.iter().any(|judged| judged.settings.gates.service_account_injection) {
+        let admission = ", and admission refuses a SidecarSet that says so anew";
+        findings.extend(sets.iter().filter_map(|subject| identity::unheeded(subject, admission)));
+    }
+    findings.extend(policy::check(settings));
     findings.extend(size::of_servers(settings));
     findings.extend(not_injected(sets, settings));
     findings
+}
+
+/// What is to be said of the identities in settings; what is wrong with them is among the errors of the settings.
+fn identities(judged: &Judged<'_>) -> Vec<Finding> {
+    if !judged.settings.gates.service_account_injection {
+        return judged.subjects.iter().filter_map(|subject| identity::unheeded(subject, "")).collect();
+    }
+    let members: Vec<_> = judged.subjects.iter().map(identity::Member::of).collect();
+    let found = identity::judge(&members, &judged.settings.service_accounts);
+    found.iter().flat_map(|(spot, findings)| identity::warnings(spot, findings)).collect()
 }
 
 /// `SidecarSet`s beside settings that do not have them, as their admission would warn.

@@ -1,16 +1,21 @@
-//! What is published of the policy says the same everywhere: metadata.yml, artifacthub-pkg.yml, questions-ui.yml and
-//! the versions of the crates.
+//! What is published of the policy says the same everywhere: metadata.yml, artifacthub-pkg.yml, questions-ui.yml,
+//! deploy/ and the versions of the crates.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use pillion::manifest::{Source, parse};
+use pillion::schema::{self, settings::SETTINGS};
+use pillion_core::gates::Gates;
+use pillion_core::service_account::rules::{Allowed, Rules};
 use pillion_core::settings::Settings;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
+
+mod deploy;
 
 /// A file of the root of the repository.
 fn text(name: &str) -> String {
@@ -23,9 +28,13 @@ fn yaml(name: &str) -> Value {
 }
 
 fn of_yaml(name: &str, text: &str) -> Value {
+    let [document] = <[_; 1]>::try_from(documents(name, text)).expect("one document");
+    document
+}
+
+fn documents(name: &str, text: &str) -> Vec<Value> {
     let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-    let [document] = <[_; 1]>::try_from(parse(&source).unwrap()).expect("one document");
-    document.value
+    parse(&source).unwrap().into_iter().map(|document| document.value).collect()
 }
 
 fn annotation(metadata: &Value, name: &str) -> String {
@@ -157,7 +166,9 @@ fn suggested(questions: &Value) -> Value {
 }
 
 fn store(settings: &mut Value, question: &Value) {
-    let value = match question["sequence_questions"].as_array() {
+    // A list that starts with something is stored as it is.
+    let is_empty = question["default"].as_array().is_some_and(Vec::is_empty);
+    let value = match question["sequence_questions"].as_array().filter(|_| is_empty) {
         Some(fields) => {
             let item: Map<_, _> = fields
                 .iter()
@@ -181,28 +192,57 @@ fn what_the_form_suggests_are_valid_settings() {
     assert_eq!(settings.sidecar_sets.len(), 1);
     assert_eq!(settings.controller_revisions.len(), 1);
     assert_eq!(settings.system_namespace, pillion_core::settings::SYSTEM_NAMESPACE);
+    assert_eq!(settings.gates, Gates::default());
+    let everything = Allowed { namespaces: vec!["*".to_owned()], names: vec!["*".to_owned()] };
+    let mut rules = settings.service_accounts;
+    rules.deny_permissions.sort();
+    let mut default = Rules { allowed: vec![everything], ..Rules::default() };
+    default.deny_permissions.sort();
+    assert_eq!(rules, default);
+}
+
+/// The schemas of what the form asks for: every setting of this version, those that hold others one by one.
+fn wanted() -> BTreeMap<String, Value> {
+    let schema = schema::of_settings();
+    let mut wanted = BTreeMap::new();
+    for setting in SETTINGS.iter().filter(|setting| setting.is_supported()) {
+        let of_setting = &schema["properties"][setting.name];
+        let parts = of_setting["properties"].as_object();
+        match parts.filter(|_| ["featureGates", "serviceAccounts", "shoots"].contains(&setting.name)) {
+            Some(parts) => {
+                wanted.extend(parts.iter().map(|(key, schema)| (format!("{}.{key}", setting.name), schema.clone())));
+            }
+            None => {
+                wanted.insert(setting.name.to_owned(), of_setting.clone());
+            }
+        }
+    }
+    wanted
 }
 
 /// Every setting that this version has is asked for; what it does not have is not.
 #[test]
 fn the_form_asks_for_every_setting() {
-    let asked: BTreeSet<_> = yaml("questions-ui.yml")["questions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|question| question["variable"].as_str().unwrap().to_owned())
-        .collect();
-    let wanted = [
-        "controllerRevisions",
-        "featureGates.EnableSortSidecarContainerByName",
-        "featureGates.SidecarSetPatchPodMetadataDefaultsAllowed",
-        "patchPodMetadataWhitelist",
-        "shoots.enabled",
-        "shoots.managedIssuer",
-        "shoots.migration",
-        "shoots.pathPrefixes",
-        "sidecarSets",
-        "systemNamespace",
-    ];
-    assert_eq!(asked.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
+    let form = yaml("questions-ui.yml");
+    let asked = form["questions"].as_array().unwrap().iter().map(|question| question["variable"].as_str().unwrap());
+    let asked: BTreeSet<&str> = asked.collect();
+    let wanted = wanted();
+    assert_eq!(asked, wanted.keys().map(String::as_str).collect());
+}
+
+/// A choice offers what the schema lists, and the form starts with what the policy does without it.
+#[test]
+fn the_form_offers_what_the_schema_says() {
+    let wanted = wanted();
+    for question in yaml("questions-ui.yml")["questions"].as_array().unwrap() {
+        let schema = &wanted[question["variable"].as_str().unwrap()];
+        if let Some(values) = schema["enum"].as_array() {
+            let values: BTreeSet<String> =
+                values.iter().filter(|value| !value.is_null()).map(Value::to_string).collect();
+            assert_eq!(sorted(&question["options"]), values, "{question}");
+        }
+        if let Some(default) = schema.get("default") {
+            assert_eq!(&question["default"], default, "{}", question["variable"]);
+        }
+    }
 }

@@ -1,0 +1,81 @@
+//! What is in a bundle.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail};
+use pillion_core::bundle::{Bundle, BundleError};
+use pillion_core::json;
+use pillion_core::sidecar_set::SidecarSet;
+use serde_json::{Value, json};
+
+use super::{Args, Format, count, selector, shown, table};
+use crate::manifest::{self, Source};
+use crate::preview;
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+/// Everything about all bundles of the command line.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
+    let (mut text, mut all, mut status) = (String::new(), Vec::new(), Status::Done);
+    for source in manifest::sources(&args.inputs.paths()?, args.inputs.recursive)? {
+        let bundle = find(&source)?;
+        match read(&bundle) {
+            Ok(sets) => {
+                if args.output == Format::Text {
+                    text.push_str(&described(&source.name, &bundle, &sets));
+                }
+                all.extend(sets.into_iter().map(SidecarSet::into_value));
+            }
+            Err(error) => {
+                terminal.error(&anyhow!("{}: {error}", source.name));
+                status = Status::Refused;
+            }
+        }
+    }
+    let text = match args.output {
+        Format::Text => text,
+        Format::Yaml => {
+            let documents: anyhow::Result<Vec<String>> = all.iter().map(|set| shown(set, Format::Yaml)).collect();
+            documents?.join("---\n")
+        }
+        Format::Json => shown(&json!({"apiVersion": "v1", "kind": "List", "items": all}), Format::Json)?,
+    };
+    Ok((text, status))
+}
+
+/// The bundle in a file: the whole text, or that of settings.
+fn find(source: &Arc<Source>) -> anyhow::Result<String> {
+    let text = source.text.trim();
+    if text.starts_with("pillion-bundle-") {
+        return Ok(text.to_owned());
+    }
+    let settings: Value = match source.name.as_str() {
+        "<stdin>" => manifest::parse(source)?.pop().map(|manifest| manifest.value).unwrap_or_default(),
+        name => preview::of_files(Path::new(name))?,
+    };
+    match json::text(&settings, &["bundle"]) {
+        "" => bail!("{}: neither a bundle nor settings with one", source.name),
+        bundle => Ok(bundle.to_owned()),
+    }
+}
+
+fn read(text: &str) -> Result<Vec<SidecarSet>, BundleError> {
+    let bundle = Bundle::read(text)?;
+    bundle.verify()?;
+    bundle.sets()
+}
+
+fn described(name: &str, text: &str, sets: &[SidecarSet]) -> String {
+    let mut rows = vec![["NAME", "SELECTOR", "NAMESPACES", "SIDECARS", "HASH"].map(str::to_owned).to_vec()];
+    for set in sets {
+        rows.push(vec![
+            set.name().to_owned(),
+            selector(set, "selector"),
+            selector(set, "namespaceSelector"),
+            (set.containers().len() + set.init_containers().len()).to_string(),
+            set.hash().chars().take(12).collect(),
+        ]);
+    }
+    format!("{name}: format 1, {}, {} bytes, checksum right\n{}", count(sets.len()), text.len(), table(&rows))
+}

@@ -1,0 +1,126 @@
+//! What a policy is asked about.
+
+use pillion_core::json;
+use serde_json::Value;
+
+use super::Policy;
+use crate::report::Finding;
+
+/// A resource by group and plural, and a subresource behind a slash.
+pub(super) type Resource = (&'static str, &'static str);
+
+pub(super) const EPHEMERAL: Resource = ("", "pods/ephemeralcontainers");
+pub(super) const SECRETS: Resource = ("", "secrets");
+pub(super) const ACCOUNTS: [Resource; 3] =
+    [("", "serviceaccounts"), ("rbac.authorization.k8s.io", "roles"), ("rbac.authorization.k8s.io", "rolebindings")];
+pub(super) const WORKLOADS: [Resource; 7] = [
+    ("apps", "deployments"),
+    ("apps", "statefulsets"),
+    ("apps", "daemonsets"),
+    ("apps", "replicasets"),
+    ("batch", "jobs"),
+    ("batch", "cronjobs"),
+    ("apps.kruise.io", "clonesets"),
+];
+const SETS: Resource = ("apps.kruise.io", "sidecarsets");
+const SHOOTS: [Resource; 3] = [
+    ("core.gardener.cloud", "shoots"),
+    ("operator.gardener.cloud", "gardens"),
+    ("seedmanagement.gardener.cloud", "managedseedsets"),
+];
+pub(super) const WRITES: [&str; 2] = ["CREATE", "UPDATE"];
+pub(super) const CHANGES: [&str; 2] = ["UPDATE", "DELETE"];
+
+/// The rules of a policy.
+#[derive(Clone, Copy)]
+pub(super) struct Asks<'a> {
+    rules: &'a [Value],
+    is_cluster_wide: bool,
+}
+
+impl<'a> Asks<'a> {
+    pub(super) fn of(policy: &'a Value, spec: &'a Value) -> Self {
+        Self { rules: json::items(spec, &["rules"]), is_cluster_wide: is_cluster_wide(policy) }
+    }
+
+    /// Whether a rule names this operation on this resource, as the API server matches them.
+    pub(super) fn about(self, (group, resource): Resource, operation: &str) -> bool {
+        let has = |rule: &Value, field: &str, is_it: &dyn Fn(&str) -> bool| {
+            json::items(rule, &[field]).iter().filter_map(Value::as_str).any(is_it)
+        };
+        let split = |resource: &'static str| resource.split_once('/').unwrap_or((resource, ""));
+        let (wanted, wanted_part) = split(resource);
+        let names = |named: &str| {
+            let (named, part) = named.split_once('/').unwrap_or((named, ""));
+            (named == "*" || named == wanted) && (part == "*" || part == wanted_part)
+        };
+        self.rules.iter().any(|rule| {
+            has(rule, "apiGroups", &|named| named == "*" || named == group)
+                && has(rule, "resources", &names)
+                && has(rule, "operations", &|named| named == "*" || named == operation)
+        })
+    }
+
+    pub(super) fn about_any(self, resources: &[Resource], operations: &[&str]) -> bool {
+        resources.iter().any(|resource| operations.iter().any(|operation| self.about(*resource, operation)))
+    }
+
+    /// Pods that are created.
+    pub(super) fn pods(self) -> bool {
+        self.about(("", "pods"), "CREATE")
+    }
+
+    /// `SidecarSet`s that are created or changed. They are in no namespace.
+    pub(super) fn sets(self) -> bool {
+        self.is_cluster_wide && self.about_any(&[SETS], &WRITES)
+    }
+
+    /// Something that a guard is about.
+    pub(super) fn guarded(self) -> bool {
+        self.about(EPHEMERAL, "UPDATE")
+            || self.about_any(&[SECRETS], &WRITES)
+            || self.about_any(&WORKLOADS, &WRITES)
+            || self.about_any(&ACCOUNTS, &CHANGES)
+    }
+
+    /// Shoots, and the other kinds with their settings.
+    pub(super) fn shoots(self) -> bool {
+        self.about_any(&SHOOTS, &WRITES)
+    }
+}
+
+/// Whether a policy is for the whole cluster.
+pub(super) fn is_cluster_wide(policy: &Value) -> bool {
+    json::text(policy, &["kind"]) == "ClusterAdmissionPolicy"
+}
+
+/// Rules that leave out what the policy is for. What the twin asks about is looked at with the twin.
+pub(super) fn check(policy: &Policy<'_>) -> Option<Finding> {
+    let asks = policy.asks;
+    if !policy.acts() {
+        return None;
+    }
+    let (message, remedy) = if !asks.is_cluster_wide && asks.about_any(&[SETS], &WRITES) {
+        (
+            "SidecarSets are in no namespace: an AdmissionPolicy is never asked about them",
+            "use a ClusterAdmissionPolicy",
+        )
+    } else {
+        match (asks.about(SETS, "CREATE"), asks.about(SETS, "UPDATE")) {
+            (true, false) => (
+                "SidecarSets are checked when they are created, but not when they are changed",
+                "add UPDATE to the rule for sidecarsets",
+            ),
+            (false, true) => (
+                "SidecarSets are checked when they are changed, but not when they are created",
+                "add CREATE to the rule for sidecarsets",
+            ),
+            (false, false) if !asks.pods() && !asks.guarded() && !asks.shoots() => (
+                "no rule asks this policy about the creation of Pods: nothing is injected",
+                "add a rule with apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]",
+            ),
+            _ => return None,
+        }
+    };
+    Some(policy.document.warning("spec.rules", message, remedy))
+}

@@ -1,0 +1,106 @@
+//! Guards that nobody asks (`serviceaccounts.md` C4, E6, E7, G8).
+
+use super::Policy;
+use super::asks::{ACCOUNTS, CHANGES, EPHEMERAL, Resource, SECRETS, WORKLOADS, WRITES};
+use crate::report::Finding;
+
+/// What only stays guarded while the policy is asked about it.
+struct Guard {
+    resources: &'static [Resource],
+    operations: &'static [&'static str],
+    /// Whether the settings of this policy need it.
+    is_needed: fn(&Policy<'_>) -> bool,
+    /// Whether a policy with the rules has the settings for it, too.
+    is_given: fn(&Policy<'_>) -> bool,
+    /// What may happen without it.
+    without_it: &'static str,
+}
+
+const ACCOUNTS_ALONE: [Resource; 1] = [("", "serviceaccounts")];
+
+const GUARDS: [Guard; 6] = [
+    Guard {
+        resources: &[EPHEMERAL],
+        operations: &["UPDATE"],
+        is_needed: has_identities,
+        is_given: |_| true,
+        without_it: "ephemeral containers may mount the tokens of sidecars",
+    },
+    Guard {
+        resources: &[SECRETS],
+        operations: &WRITES,
+        is_needed: has_identities,
+        is_given: |_| true,
+        without_it: "tokens that do not expire may be made for the accounts of sidecars",
+    },
+    Guard {
+        resources: &ACCOUNTS,
+        operations: &CHANGES,
+        is_needed: merges,
+        is_given: |_| true,
+        without_it: "others than the controller may change and delete what is merged",
+    },
+    Guard {
+        resources: &WORKLOADS,
+        operations: &WRITES,
+        is_needed: merges,
+        is_given: |_| true,
+        without_it: "workloads may name a merged ServiceAccount, and only their Pods are refused",
+    },
+    Guard {
+        resources: &ACCOUNTS_ALONE,
+        operations: &["DELETE"],
+        is_needed: protects_default,
+        is_given: protects_default,
+        without_it: "serviceAccounts.protectDefault protects nothing",
+    },
+    Guard {
+        resources: &ACCOUNTS_ALONE,
+        operations: &["DELETE"],
+        is_needed: |policy| protects_in_use(policy) && policy.asks.pods(),
+        is_given: protects_in_use,
+        without_it: "serviceAccounts.protectInUse protects nothing",
+    },
+];
+
+fn has_identities(policy: &Policy<'_>) -> bool {
+    policy.asks.pods() && !policy.identities.is_empty()
+}
+
+fn merges(policy: &Policy<'_>) -> bool {
+    policy.asks.pods() && policy.merging().is_some()
+}
+
+fn protects_default(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.protect_default
+}
+
+/// Which accounts are in use, the SidecarSets of the same policy say.
+fn protects_in_use(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.protect_in_use && !policy.identities.is_empty()
+}
+
+/// Guards that the settings of a policy need, and that no policy is asked for.
+pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for guard in GUARDS.iter().filter(|guard| policy.acts() && (guard.is_needed)(policy)) {
+        let guarding = || all.iter().filter(|other| other.acts() && (guard.is_given)(other));
+        let is_asked =
+            |resource: Resource, operation: &str| guarding().any(|other| other.asks.about(resource, operation));
+        let is_open = |resource: &Resource| guard.operations.iter().any(|operation| !is_asked(*resource, operation));
+        let open: Vec<&str> =
+            guard.resources.iter().filter(|resource| is_open(resource)).map(|(_, resource)| *resource).collect();
+        if open.is_empty() {
+            continue;
+        }
+        let message = format!(
+            "no policy here is asked about {} of {}: {}",
+            guard.operations.join(" and "),
+            open.join(", "),
+            guard.without_it
+        );
+        let remedy = "add the rule to a policy with these settings, or check that policy together with this one";
+        findings.push(policy.document.warning("spec.rules", message, remedy));
+    }
+    findings
+}

@@ -1,0 +1,163 @@
+//! What a policy reads, and how long it may take.
+
+use pillion_core::json;
+use pillion_core::revision::Selection;
+
+use super::Policy;
+use super::asks::{ACCOUNTS, SECRETS, WRITES};
+use crate::commands::check::subject::Subject;
+use crate::report::Finding;
+
+/// An API resource that the policy reads.
+type Resource = (&'static str, &'static str);
+
+const NAMESPACE: Resource = ("v1", "Namespace");
+const CONFIG_MAP: Resource = ("v1", "ConfigMap");
+const CONTROLLER_REVISION: Resource = ("apps/v1", "ControllerRevision");
+const SERVICE_ACCOUNT: Resource = ("v1", "ServiceAccount");
+const ROLE: Resource = ("rbac.authorization.k8s.io/v1", "Role");
+const ROLE_BINDING: Resource = ("rbac.authorization.k8s.io/v1", "RoleBinding");
+
+/// What happens to most requests whose look-ups fail.
+const REFUSED: &str = "such requests are refused with 503";
+/// How long the questions about an author may take, in seconds (P3).
+const FOR_AUTHORS: u64 = 10;
+
+/// A resource that these settings make the policy read.
+struct Need {
+    resource: Resource,
+    why: String,
+    without_it: &'static str,
+}
+
+impl Need {
+    fn new(resource: Resource, why: impl Into<String>) -> Self {
+        Self { resource, why: why.into(), without_it: REFUSED }
+    }
+}
+
+/// Resources that the policy may not read, and time that it does not have.
+pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
+    let mut needs = if policy.asks.pods() { for_pods(policy) } else { Vec::new() };
+    if policy.acts() {
+        needs.extend(for_guards(policy));
+    }
+    if policy.acts() && policy.asks.sets() {
+        needs.extend(for_sets(policy, &needs));
+    }
+    // The first reason to read something is enough: only the last ones do not always lead to a refusal.
+    let mut first: Vec<Need> = Vec::new();
+    for need in needs {
+        if !first.iter().any(|other| other.resource == need.resource) {
+            first.push(need);
+        }
+    }
+    let mut findings = context(policy, &first);
+    findings.extend(time(policy, !first.is_empty()));
+    findings
+}
+
+fn name(subject: &Subject<'_>) -> String {
+    format!("SidecarSet {:?}", subject.set.name())
+}
+
+fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
+    let subjects = &policy.judged.subjects;
+    let mut needs = Vec::new();
+    if let Some(subject) = subjects.iter().find(|subject| subject.set.spec(&["namespaceSelector"]).is_some()) {
+        needs.push(Need::new(NAMESPACE, format!("{} has a namespaceSelector", name(subject))));
+    }
+    let revisions = &policy.settings().controller_revisions;
+    let is_elsewhere = |subject: &&Subject<'_>| match Selection::of(&subject.set) {
+        Some(Selection::Name(name)) => !revisions.iter().any(|revision| revision.name() == name),
+        _ => false,
+    };
+    if let Some(subject) = subjects.iter().find(is_elsewhere) {
+        let why = format!("{} names a revision that is not in the settings", name(subject));
+        needs.push(Need::new(CONTROLLER_REVISION, why));
+    }
+    if let Some((subject, _)) = policy.identities.first() {
+        needs.push(Need::new(SERVICE_ACCOUNT, format!("{} names a ServiceAccount", name(subject))));
+    }
+    if let Some((one, other)) = policy.merging() {
+        let (one, other) = (one.set.name(), other.set.name());
+        let why = format!("SidecarSets {one:?} and {other:?} merge their ServiceAccounts");
+        needs.extend([ROLE, ROLE_BINDING].map(|resource| Need::new(resource, why.as_str())));
+    }
+    needs
+}
+
+fn for_sets(policy: &Policy<'_>, known: &[Need]) -> Vec<Need> {
+    let mut needs = Vec::new();
+    if !known.iter().any(|need| need.resource == CONTROLLER_REVISION) {
+        needs.push(Need::new(CONTROLLER_REVISION, "SidecarSets that are written may name a revision"));
+    }
+    if policy.settings().patch_pod_metadata_whitelist.is_none() {
+        let why = "SidecarSets that are written may use patchPodMetadata, and the settings have no whitelist";
+        needs.push(Need::new(CONFIG_MAP, why));
+    }
+    if policy.has_gate() {
+        let need = Need::new(SERVICE_ACCOUNT, "SidecarSets that are written may name a ServiceAccount");
+        let is_strict = policy.settings().service_accounts.strict_existence;
+        let without_it = if is_strict { REFUSED } else { "whether it exists is not checked" };
+        needs.push(Need { without_it, ..need });
+    }
+    needs
+}
+
+fn for_guards(policy: &Policy<'_>) -> Vec<Need> {
+    let rules = &policy.settings().service_accounts;
+    let mut needs = Vec::new();
+    if policy.asks.about_any(&[SECRETS], &WRITES) {
+        needs.push(Need::new(SERVICE_ACCOUNT, "token Secrets are held against their ServiceAccounts"));
+    }
+    if policy.asks.about_any(&ACCOUNTS, &["DELETE"]) && (policy.has_gate() || rules.protect_default) {
+        let why = "what is guarded may be deleted with its namespace";
+        needs.push(Need::new(NAMESPACE, why));
+    }
+    needs
+}
+
+fn context(policy: &Policy<'_>, needs: &[Need]) -> Vec<Finding> {
+    let is_allowed = |(api_version, kind): Resource| {
+        json::items(policy.spec, &["contextAwareResources"])
+            .iter()
+            .any(|item| json::text(item, &["apiVersion"]) == api_version && json::text(item, &["kind"]) == kind)
+    };
+    let is_cluster_wide = policy.is_cluster_wide();
+    let missing = needs.iter().filter(|need| !is_cluster_wide || !is_allowed(need.resource));
+    missing
+        .map(|Need { resource: (api_version, kind), why, without_it }| {
+            let message = format!("{why}, but the policy may not read {api_version} {kind}; {without_it}");
+            let remedy = if is_cluster_wide {
+                format!("add {{apiVersion: {api_version}, kind: {kind}}} to contextAwareResources, and give the policy server's ServiceAccount \"get\" on it")
+            } else {
+                "use a ClusterAdmissionPolicy: an AdmissionPolicy cannot read the cluster".to_owned()
+            };
+            policy.document.warning("spec.contextAwareResources", message, remedy)
+        })
+        .collect()
+}
+
+/// Two seconds of evaluation, unless told otherwise; look-ups count, and so do questions about rights.
+fn time(policy: &Policy<'_>, reads: bool) -> Option<Finding> {
+    const PATH: &str = "spec.timeoutEvalSeconds";
+    let given = json::at(policy.spec, &["timeoutEvalSeconds"]).filter(|value| !value.is_null());
+    let asks_of_authors = policy.has_gate() || policy.settings().service_accounts.require_create_pods;
+    if policy.acts() && policy.asks.sets() && asks_of_authors {
+        let limit = match given.map(serde_json::Value::as_u64) {
+            None => "by default ends within 2 seconds".to_owned(),
+            Some(Some(seconds)) if seconds < FOR_AUTHORS => format!("here ends within {seconds}"),
+            Some(_) => return None,
+        };
+        let message = format!(
+            "what the author of a SidecarSet may do is asked in up to 256 questions, which count as evaluation, and that {limit}"
+        );
+        return Some(policy.document.warning(PATH, message, format!("set it to {FOR_AUTHORS}")));
+    }
+    if !reads || given.is_some() {
+        return None;
+    }
+    let message = "look-ups count as evaluation, which by default ends within 2 seconds";
+    Some(policy.document.warning(PATH, message, "set it, for instance to 5"))
+}

@@ -1,0 +1,77 @@
+//! What becomes of requests when the policy does not answer, only watches, or may not change anything.
+
+use pillion_core::json;
+
+use super::Policy;
+use super::asks::{SECRETS, WRITES};
+use crate::report::Finding;
+
+/// Something that a policy does.
+struct Job {
+    /// What happens while nobody does it.
+    without_it: &'static str,
+    /// What happens where it may not change the object; empty where it never does.
+    without_mutation: &'static str,
+}
+
+/// E12: what a policy does is only done where it can refuse, and where it can change what it is asked about.
+pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
+    let Policy { document, spec, .. } = policy;
+    let jobs = jobs(policy);
+    let mut findings = Vec::new();
+    if json::text(spec, &["mode"]) == "monitor" {
+        let message = match (policy.acts() && policy.asks.pods(), policy.has_gate()) {
+            (true, true) => {
+                "the policy only monitors: nothing is injected, nobody gets an identity, nothing is refused"
+            }
+            (true, false) => "the policy only monitors: nothing is injected, nothing is refused",
+            (false, _) => "the policy only monitors: nothing is refused",
+        };
+        findings.push(document.warning("spec.mode", message, "set it to protect when its log says what you expect"));
+    }
+    if json::text(spec, &["failurePolicy"]) == "Ignore" && !jobs.is_empty() {
+        let missed: Vec<&str> = jobs.iter().map(|job| job.without_it).collect();
+        let message = format!("while the policy server does not answer, {}", missed.join(", "));
+        let remedy = "use Fail, and leave out the namespaces that must start without it";
+        findings.push(document.warning("spec.failurePolicy", message, remedy));
+    }
+    let refused: Vec<&str> = jobs.iter().map(|job| job.without_mutation).filter(|text| !text.is_empty()).collect();
+    if !json::flag(spec, &["mutating"]) && !refused.is_empty() {
+        let message = format!("the policy may not mutate: {}", refused.join(", "));
+        findings.push(document.warning("spec.mutating", message, "set it to true"));
+    }
+    findings
+}
+
+/// What the policy does, by what it is asked about.
+fn jobs(policy: &Policy<'_>) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let mut add = |without_it, without_mutation| jobs.push(Job { without_it, without_mutation });
+    let (asks, has_gate) = (policy.asks, policy.has_gate());
+    if !policy.acts() {
+        if asks.pods() {
+            add("Pods start although their tokens may not be where they belong", "");
+        }
+        return jobs;
+    }
+    if asks.pods() {
+        let alone = "Pods start without their sidecars";
+        let refused = "every Pod that would get a sidecar is refused";
+        add(if has_gate { "Pods start without their sidecars and identities" } else { alone }, refused);
+    }
+    if asks.sets() {
+        let unchecked = "SidecarSets are stored unchecked";
+        let unverified = "SidecarSets are stored whatever they grant and whoever writes them";
+        let refused = "every SidecarSet without its defaults and hash is refused";
+        add(if has_gate { unverified } else { unchecked }, refused);
+    }
+    if asks.guarded() {
+        let is_changed = asks.about_any(&[SECRETS], &WRITES);
+        let refused = "every token Secret without the UID of its account is refused";
+        add("nothing guards ServiceAccounts and their tokens", if is_changed { refused } else { "" });
+    }
+    if asks.shoots() {
+        add("Shoots are stored unchecked", "");
+    }
+    jobs
+}

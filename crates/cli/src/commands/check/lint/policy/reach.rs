@@ -1,0 +1,74 @@
+//! Selectors of a policy that keep Pods from it, or that do not.
+
+use pillion_core::json;
+use pillion_core::names;
+use pillion_core::selector::{Selector, overlap};
+use serde_json::{Value, json};
+
+use super::Policy;
+use crate::commands::check::lint::matching::{NAMESPACE_SELECTOR, SELECTOR};
+use crate::commands::check::subject::{Spot, Subject};
+use crate::report::Finding;
+
+/// Labels that Kubewarden drops, and `SidecarSet`s none of whose Pods the policy is asked about.
+pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {
+    let (document, spec) = (&policy.document, policy.spec);
+    let mut findings: Vec<Finding> = dropped_labels(document, spec).into_iter().collect();
+    if policy.asks.pods() {
+        let subjects = policy.judged.subjects.iter();
+        findings.extend(subjects.flat_map(|subject| out_of_reach(subject, document.raw, spec)));
+    }
+    findings
+}
+
+/// Kubewarden's controller merges its own exclusions into `matchExpressions` and forgets the rest (kubewarden.md).
+fn dropped_labels(policy: &Spot<'_>, spec: &Value) -> Option<Finding> {
+    let labels = json::object(spec, &["namespaceSelector", "matchLabels"]).filter(|labels| !labels.is_empty());
+    if labels.is_none() || is_inside_allowed(spec) {
+        return None;
+    }
+    Some(policy.warning(
+        "spec.namespaceSelector.matchLabels",
+        "Kubewarden drops matchLabels without a word: the policy gets the Pods of every namespace",
+        "use matchExpressions with operator In",
+    ))
+}
+
+fn is_inside_allowed(spec: &Value) -> bool {
+    json::flag(spec, &["allowInsideAdmissionControllerNamespace"])
+}
+
+/// A `SidecarSet` none of whose Pods this policy is asked about.
+fn out_of_reach(subject: &Subject<'_>, policy: &Value, spec: &Value) -> Vec<Finding> {
+    let of_set = |field: &str| Selector::parse(subject.set.spec(&[field])?).ok();
+    let mut findings = Vec::new();
+    let objects = json::at(spec, &["objectSelector"]).and_then(|selector| Selector::parse(selector).ok());
+    if let Some((own, objects)) = of_set("selector").zip(objects).filter(|(own, objects)| !overlap(own, objects)) {
+        let message = format!("the policy's objectSelector ({objects}) lets none of these Pods through ({own})");
+        findings.push(subject.spot.warning(SELECTOR, message, "change one of the two"));
+    }
+    let namespaces = namespaces(policy, spec);
+    let namespaces = Selector::parse(&namespaces).ok();
+    let own = of_set("namespaceSelector").zip(namespaces).filter(|(own, namespaces)| !overlap(own, namespaces));
+    if let Some((own, namespaces)) = own {
+        let message = format!("the policy is for other namespaces ({namespaces}) than these ({own})");
+        findings.push(subject.spot.warning(NAMESPACE_SELECTOR, message, "change one of the two"));
+    }
+    findings
+}
+
+/// The selector of the namespaces that a policy is asked about.
+fn namespaces(policy: &Value, spec: &Value) -> Value {
+    if json::text(policy, &["kind"]) == "AdmissionPolicy" {
+        let namespace = json::text(policy, &["metadata", "namespace"]);
+        let namespace = if namespace.is_empty() { "default" } else { namespace };
+        return json!({"matchLabels": {names::NAMESPACE_NAME_LABEL: namespace}});
+    }
+    let mut selector = json::at(spec, &["namespaceSelector"]).cloned().unwrap_or_default();
+    if let Some(selector) = selector.as_object_mut()
+        && !is_inside_allowed(spec)
+    {
+        selector.remove("matchLabels");
+    }
+    selector
+}

@@ -1,0 +1,81 @@
+//! The asserting twin (`serviceaccounts.md` B10), and policies that have none.
+
+use pillion_core::json;
+use pillion_core::settings::Settings;
+use pillion_core::sidecar_set::SidecarSet;
+
+use super::Policy;
+use crate::commands::check::identity::GATE;
+use crate::report::Finding;
+
+/// What keeps a twin from being one, or an injecting policy without one.
+pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
+    if policy.acts() { alone(policy, all).into_iter().collect() } else { of_twin(policy, all) }
+}
+
+fn alone(policy: &Policy<'_>, all: &[Policy<'_>]) -> Option<Finding> {
+    let is_needed = policy.asks.pods() && !policy.identities.is_empty();
+    if !is_needed || all.iter().any(|other| !other.acts() && other.asks.pods()) {
+        return None;
+    }
+    let message = "no policy here looks at Pods after other webhooks have changed them: one may copy the token of a \
+                   sidecar, or take it away";
+    let remedy =
+        "add a policy with these settings, role: Assert and mutating: false, or check it together with this one";
+    Some(policy.document.warning("spec.settings.role", message, remedy))
+}
+
+fn of_twin(twin: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut warn =
+        |path: &str, message: &str, remedy: &str| findings.push(twin.document.warning(path, message, remedy));
+    if json::flag(twin.spec, &["mutating"]) {
+        let message = "the asserting twin is asked among the mutating webhooks, before others are done with the Pod";
+        warn("spec.mutating", message, "set it to false");
+    }
+    if !twin.asks.pods() {
+        let message = "the asserting twin only looks at Pods that are created, and no rule asks it about them";
+        let remedy = "add a rule with apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
+        warn("spec.rules", message, remedy);
+    }
+    if !twin.has_gate() {
+        let message = format!("the asserting twin asserts nothing: the feature gate {GATE} is off");
+        warn("spec.settings.featureGates", &message, "give it the settings of the policy that injects");
+    }
+    let injecting: Vec<&Policy<'_>> = all.iter().filter(|other| other.acts() && other.asks.pods()).collect();
+    let compared = injecting.iter().map(|other| (other, differences(twin.settings(), other.settings())));
+    match compared.min_by_key(|(_, keys)| keys.len()) {
+        None => warn(
+            "spec.settings.role",
+            "this policy only asserts, and no policy here injects",
+            "check it together with the policy that injects; that one has the role Inject",
+        ),
+        Some((other, keys)) => {
+            for key in keys {
+                let message = format!(
+                    "{key} is not that of the injecting policy {:?}: the twin judges Pods by what they did not get",
+                    other.name()
+                );
+                warn(&format!("spec.settings.{key}"), &message, "give both the same");
+            }
+        }
+    }
+    findings
+}
+
+/// The settings that decide what a Pod gets, and that differ.
+fn differences(twin: &Settings, other: &Settings) -> Vec<&'static str> {
+    let by_name = |settings: &Settings| {
+        let mut sets = settings.sidecar_sets.clone();
+        sets.sort_by(|one, other| SidecarSet::name(one).cmp(other.name()));
+        sets
+    };
+    let keys = [
+        ("sidecarSets", by_name(twin) != by_name(other)),
+        ("controllerRevisions", twin.controller_revisions != other.controller_revisions),
+        ("featureGates", twin.gates.service_account_injection != other.gates.service_account_injection),
+        ("systemNamespace", twin.system_namespace != other.system_namespace),
+        ("serviceAccounts", twin.service_accounts != other.service_accounts),
+    ];
+    keys.into_iter().filter(|(_, differ)| *differ).map(|(key, _)| key).collect()
+}

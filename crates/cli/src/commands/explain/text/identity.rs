@@ -1,0 +1,71 @@
+//! The explanation of identities, for people.
+
+use std::io::{self, Write};
+
+use pillion_core::explain::identity::{Given, Identity, Merged, PodIdentity};
+use pillion_core::service_account::decide::Token;
+use pillion_core::service_account::declared::OnConflict;
+use pillion_core::service_account::names;
+
+/// Says under which ServiceAccount a Pod runs, and who loses or can read what.
+///
+/// # Errors
+/// Where `out` takes no more.
+pub fn of_pod(out: &mut dyn Write, identity: &PodIdentity) -> io::Result<()> {
+    let PodIdentity { original, account, merged, losing, is_shared, exposed } = identity;
+    match account {
+        Some(account) if account == original => writeln!(out, "  it keeps its ServiceAccount \"{account}\"")?,
+        Some(account) => writeln!(out, "  it runs under ServiceAccount \"{account}\" instead of \"{original}\"")?,
+        None => {}
+    }
+    if let Some(Merged { name, sidecar_sets, not_ready }) = merged {
+        let sets = sidecar_sets.join(", ");
+        let state = if not_ready.is_some() { "not ready" } else { "ready" };
+        writeln!(out, "  ServiceAccount {name} is merged for {sets}: {state}")?;
+    }
+    if !losing.is_empty() {
+        writeln!(out, "  containers that lose the token of \"{original}\": {}", losing.join(", "))?;
+    }
+    if let Some(account) = account.as_ref().filter(|_| *is_shared) {
+        writeln!(out, "  all containers get the token of \"{account}\", the app's too (mode Pod)")?;
+    }
+    for why in exposed {
+        writeln!(out, "  careful: {why}")?;
+    }
+    Ok(())
+}
+
+/// Says what comes of the identity that a `SidecarSet` asks for.
+///
+/// # Errors
+/// Where `out` takes no more.
+pub fn of_set(out: &mut dyn Write, identity: &Identity, indent: &str) -> io::Result<()> {
+    let Identity { account, mode, on_conflict, result } = identity;
+    let merge = if *on_conflict == OnConflict::Merge { ", Merge" } else { "" };
+    let wish = format!("ServiceAccount {account} ({mode:?}{merge})");
+    match outcome(account, result) {
+        Some(outcome) => writeln!(out, "{indent}{wish}: {outcome}"),
+        None => writeln!(out, "{indent}asks for {wish}"),
+    }
+}
+
+/// What comes of it; nothing where the Pod is refused.
+fn outcome(account: &str, result: &Given) -> Option<String> {
+    Some(match result {
+        Given::Token(of, token) => {
+            let volume = names::token_volume(of);
+            let whose = if of == account { "its token".to_owned() } else { format!("a token of {of}") };
+            match token {
+                Token::OfPod => format!("{whose} from the kubelet, in volume {volume}"),
+                Token::OfSecret => {
+                    let secret = names::token_secret(of);
+                    format!("{whose} from Secret {secret}, without which the Pod does not start, in volume {volume}")
+                }
+            }
+        }
+        Given::Automounted => "the Pod runs under it, and the API server mounts its token".to_owned(),
+        Given::Skipped(why) | Given::Kept(why) => format!("left out, {why}"),
+        Given::GateOff => "left out, the feature gate SidecarSetServiceAccountInjection is off".to_owned(),
+        Given::Withheld => return None,
+    })
+}

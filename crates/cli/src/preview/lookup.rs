@@ -1,0 +1,51 @@
+//! What the rules of the core are asked with, where a command asks them beside the module.
+
+use pillion_core::admission::pod::{Context, PodRequest};
+use pillion_core::json;
+use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
+use pillion_core::request::Request;
+use pillion_core::settings::Settings;
+use pillion_core::time::Timestamp;
+use pillion_host::{Cluster, ClusterError, ResourceRequest};
+
+/// Answers the rules' look-ups as the module's are answered.
+#[derive(Clone, Copy)]
+pub struct Answers<'a>(pub &'a dyn Cluster);
+
+impl Lookup for Answers<'_> {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        let request = ResourceRequest {
+            api_version: object.api_version.to_owned(),
+            kind: object.kind.to_owned(),
+            name: object.name.clone(),
+            namespace: object.namespace.clone(),
+            disable_cache: true,
+            field_masks: None,
+        };
+        match self.0.get(&request) {
+            Ok(bytes) => json::parse(&bytes).map_or(Answer::Failed(Failure::Unavailable), Answer::Found),
+            Err(ClusterError::NotFound) => Answer::NotFound,
+            Err(ClusterError::NotGranted) => Answer::Failed(Failure::Forbidden),
+            Err(ClusterError::Failed(text)) => lookup::classify(&text),
+        }
+    }
+}
+
+/// What a policy with these settings judges a Pod with. The time is none: nothing that is asked for depends on it.
+pub fn context<'a>(settings: &'a Settings, lookup: &'a dyn Lookup) -> Context<'a> {
+    Context {
+        sidecar_sets: &settings.sidecar_sets,
+        revisions: &settings.controller_revisions,
+        gates: settings.gates,
+        system_namespace: &settings.system_namespace,
+        lookup,
+        now: Timestamp(0),
+        rules: &settings.service_accounts,
+        role: settings.role,
+    }
+}
+
+/// The Pod of a request.
+pub fn pod_request(request: &Request) -> PodRequest<'_> {
+    PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object }
+}

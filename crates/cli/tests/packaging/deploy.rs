@@ -1,0 +1,211 @@
+//! The manifests of `deploy/` ask for and grant what metadata.yml lists, and metadata.yml lists what the policy answers.
+
+use std::collections::BTreeSet;
+
+use pillion_core::request::{Request, Target};
+use pillion_core::settings::{Role, Settings};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{documents, sorted, text, yaml};
+
+const POLICIES: [&str; 5] = ["pods", "assert", "guards", "token-secrets", "sidecarsets"];
+
+fn policy(name: &str) -> Value {
+    yaml(&format!("deploy/policy-{name}.yaml"))
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// Every combination of what some rules of webhooks or roles list under these keys.
+fn combinations(rules: &Value, keys: &[&str]) -> BTreeSet<Vec<String>> {
+    let mut all = BTreeSet::new();
+    for rule in rules.as_array().unwrap() {
+        let mut heads = vec![Vec::new()];
+        for key in keys {
+            let tails = texts(&rule[key]);
+            heads = heads
+                .iter()
+                .flat_map(|head| tails.iter().map(|tail| [&head[..], std::slice::from_ref(tail)].concat()))
+                .collect();
+        }
+        all.extend(heads);
+    }
+    all
+}
+
+const RULE: [&str; 4] = ["apiGroups", "apiVersions", "resources", "operations"];
+
+/// Group, kind, resource and subresource of what the policy might be asked about.
+const KINDS: [(&str, &str, &str); 24] = [
+    ("", "Pod", "pods"),
+    ("", "Pod", "pods/ephemeralcontainers"),
+    ("", "Pod", "pods/status"),
+    ("", "Namespace", "namespaces"),
+    ("", "ReplicationController", "replicationcontrollers"),
+    ("", "ServiceAccount", "serviceaccounts"),
+    ("", "Secret", "secrets"),
+    ("apps", "Deployment", "deployments"),
+    ("apps", "StatefulSet", "statefulsets"),
+    ("apps", "DaemonSet", "daemonsets"),
+    ("apps", "ReplicaSet", "replicasets"),
+    ("apps", "Deployment", "deployments/scale"),
+    ("batch", "Job", "jobs"),
+    ("batch", "CronJob", "cronjobs"),
+    ("rbac.authorization.k8s.io", "Role", "roles"),
+    ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings"),
+    ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles"),
+    ("apps.kruise.io", "SidecarSet", "sidecarsets"),
+    ("apps.kruise.io", "SidecarSet", "sidecarsets/status"),
+    ("apps.kruise.io", "CloneSet", "clonesets"),
+    ("core.gardener.cloud", "Shoot", "shoots"),
+    ("core.gardener.cloud", "Shoot", "shoots/status"),
+    ("operator.gardener.cloud", "Garden", "gardens"),
+    ("seedmanagement.gardener.cloud", "ManagedSeedSet", "managedseedsets"),
+];
+
+/// What the policy has rules for, and no less: a request that does not reach it is not guarded. Gardens and
+/// `ManagedSeedSet`s are for those who ask for them, since their CRDs are in few clusters.
+#[test]
+fn the_metadata_lists_what_the_policy_answers() {
+    let listed: BTreeSet<(String, String, String)> = combinations(&yaml("metadata.yml")["rules"], &RULE)
+        .into_iter()
+        .map(|rule| (rule[0].clone(), rule[2].clone(), rule[3].clone()))
+        .collect();
+    for (group, kind, resource) in KINDS {
+        let (_, sub_resource) = resource.split_once('/').unwrap_or((resource, ""));
+        for operation in ["CREATE", "UPDATE", "DELETE", "CONNECT"] {
+            let request = json!({
+                "uid": "u", "operation": operation, "subResource": sub_resource,
+                "kind": {"group": group, "version": "v1", "kind": kind}
+            });
+            let answers = Request::decode(request).unwrap().target() != Target::Other;
+            let asks = listed.contains(&(group.to_owned(), resource.to_owned(), operation.to_owned()));
+            let is_extra = matches!(kind, "Garden" | "ManagedSeedSet");
+            assert_eq!(asks, answers && !is_extra, "{operation} {resource}.{group}");
+        }
+    }
+    let known: BTreeSet<_> = KINDS.map(|(group, _, resource)| (group.to_owned(), resource.to_owned())).into();
+    for (group, resource, _) in listed {
+        assert!(known.contains(&(group.clone(), resource.clone())), "add {resource}.{group} to the table of this test");
+    }
+}
+
+/// The policies of `deploy/` together are the policy of the metadata; Shoots are for Gardener only.
+#[test]
+fn the_policies_share_the_rules_of_the_metadata() {
+    let mut asked = BTreeSet::new();
+    for name in POLICIES {
+        asked.extend(combinations(&policy(name)["spec"]["rules"], &RULE));
+    }
+    let mut wanted = combinations(&yaml("metadata.yml")["rules"], &RULE);
+    wanted.retain(|rule| rule[2] != "shoots");
+    assert_eq!(asked, wanted);
+}
+
+#[test]
+fn the_policies_read_what_the_metadata_lists() {
+    let mut read = BTreeSet::new();
+    for name in POLICIES {
+        read.extend(sorted(&policy(name)["spec"]["contextAwareResources"]));
+    }
+    assert_eq!(read, sorted(&yaml("metadata.yml")["contextAwareResources"]));
+}
+
+/// Every Role and `ClusterRole` of `deploy/rbac.yaml`.
+fn roles() -> Vec<Value> {
+    let objects = documents("rbac.yaml", &text("deploy/rbac.yaml"));
+    objects.into_iter().filter(|object| object["rules"].is_array()).collect()
+}
+
+#[test]
+fn the_policy_server_may_do_what_the_metadata_asks_for_and_nothing_else() {
+    let metadata = yaml("metadata.yml");
+    let mut wanted = BTreeSet::new();
+    for resource in metadata["contextAwareResources"].as_array().unwrap() {
+        let api_version = resource["apiVersion"].as_str().unwrap();
+        let (group, _) = api_version.split_once('/').unwrap_or_default();
+        let plural = format!("{}s", resource["kind"].as_str().unwrap().to_lowercase());
+        wanted.insert(vec![group.to_owned(), plural, "get".to_owned()]);
+    }
+    for capability in texts(&metadata["hostCapabilities"]) {
+        match capability.as_str() {
+            "kubernetes/get_resource" => {}
+            "kubernetes/can_i" => {
+                wanted.insert(["authorization.k8s.io", "subjectaccessreviews", "create"].map(str::to_owned).into());
+            }
+            other => panic!("what does {other} need?"),
+        }
+    }
+    let mut granted = BTreeSet::new();
+    for role in roles() {
+        granted.extend(combinations(&role["rules"], &["apiGroups", "resources", "verbs"]));
+    }
+    assert_eq!(granted, wanted);
+}
+
+#[test]
+fn every_role_is_bound_to_the_policy_server() {
+    let policy_server = json!([{"kind": "ServiceAccount", "name": "policy-server", "namespace": "kubewarden"}]);
+    let objects = documents("rbac.yaml", &text("deploy/rbac.yaml"));
+    let bindings: Vec<_> = objects.iter().filter(|object| object["roleRef"].is_object()).collect();
+    for binding in &bindings {
+        assert_eq!(binding["subjects"], policy_server, "{binding}");
+    }
+    let bound: Vec<_> = bindings
+        .iter()
+        .map(|binding| (&binding["roleRef"]["kind"], &binding["roleRef"]["name"], &binding["metadata"]["namespace"]))
+        .collect();
+    let roles = roles();
+    let wanted: Vec<_> =
+        roles.iter().map(|role| (&role["kind"], &role["metadata"]["name"], &role["metadata"]["namespace"])).collect();
+    assert_eq!(bound, wanted);
+}
+
+#[test]
+fn every_permission_has_its_reason() {
+    let text = text("deploy/rbac.yaml");
+    let lines: Vec<_> = text.lines().collect();
+    let rules = lines.windows(2).filter(|pair| pair[1].starts_with("  - apiGroups:"));
+    let without: Vec<_> = rules.clone().filter(|pair| !pair[0].starts_with("  # ")).collect();
+    assert_eq!(without, [[""; 2]; 0]);
+    assert_eq!(rules.count(), combined_rules());
+}
+
+fn combined_rules() -> usize {
+    roles().iter().map(|role| role["rules"].as_array().unwrap().len()).sum()
+}
+
+#[rstest]
+fn a_policy_holds_where_it_matters(#[values("pods", "assert", "guards", "token-secrets", "sidecarsets")] name: &str) {
+    let policy = policy(name);
+    let spec = &policy["spec"];
+    // E12: whatever fails open guards nothing.
+    assert_eq!((&spec["failurePolicy"], &spec["mode"]), (&json!("Fail"), &json!("protect")));
+    // What is injected and what only writes a UID; everything else is a validating webhook, which runs last.
+    assert_eq!(spec["mutating"], json!(matches!(name, "pods" | "sidecarsets" | "token-secrets")));
+    assert_eq!(spec["backgroundAudit"], yaml("metadata.yml")["backgroundAudit"]);
+    let seconds = |field: &str| spec[field].as_u64().unwrap();
+    assert!(seconds("timeoutEvalSeconds") <= seconds("timeoutSeconds"));
+    assert!(seconds("timeoutEvalSeconds") >= if name == "sidecarsets" { 10 } else { 5 });
+    let settings = Settings::decode(spec["settings"].clone()).unwrap();
+    assert_eq!(settings.validate(), []);
+    assert_eq!(settings.role, if name == "assert" { Role::Assert } else { Role::Inject });
+}
+
+/// Who injects, who guards and who asserts has to know the same SidecarSets and rules.
+#[rstest]
+fn the_policies_that_know_sidecar_sets_have_the_same_settings(#[values("assert", "guards", "sidecarsets")] name: &str) {
+    let mut settings = policy(name)["spec"]["settings"].clone();
+    settings.as_object_mut().unwrap().remove("role");
+    assert_eq!(settings, policy("pods")["spec"]["settings"]);
+}
+
+#[rstest]
+fn the_twin_sees_the_pods_that_are_injected(
+    #[values("rules", "namespaceSelector", "matchConditions", "contextAwareResources")] field: &str,
+) {
+    assert_eq!(policy("assert")["spec"][field], policy("pods")["spec"][field]);
+}
