@@ -502,8 +502,8 @@ patching_annotations() {
 }
 
 @test "settings: unknown ones and ones to come, all at once" {
-  settings '.sidecarsets = [] | .role = "Assert"'
-  settings_refused 'sidecarsets: Unknown field' 'role: Forbidden'
+  settings '.sidecarsets = [] | .bundle = "x"'
+  settings_refused 'sidecarsets: Unknown field' 'bundle: Forbidden'
 }
 
 @test "settings: a manifest of another kind" {
@@ -606,6 +606,246 @@ YAML
 @test "a custom resource: without mutating, an injection is refused" {
   custom_resource protect false
   answer '.allowed == false and (.status.message | contains("mutate"))'
+}
+
+# --- identities
+
+MERGED=sidecarset-merged-7e18f737311b2dc3 # of the SidecarSets a and b
+
+# identity [jq program]: the log agent has a ServiceAccount; the settings are changed by the program.
+identity() {
+  settings ".featureGates.SidecarSetServiceAccountInjection = true
+    | .sidecarSets[0].spec.serviceAccountName = \"log-agent\" | ${1:-.}"
+}
+
+# session <file of test_data>: what the cluster says was recorded there.
+session() {
+  SESSION=test_data/$1
+}
+
+# An answer's patch, applied to the Pod of $REQUEST: the Pod that the API server would go on with.
+patched() {
+  jq --argjson ops "$(jq '.patch | @base64d | fromjson' <<< "$output")" '
+    def path: .path[1:] | split("/") | map(gsub("~1"; "/") | gsub("~0"; "~") | if test("^[0-9]+$") then tonumber else . end);
+    reduce $ops[] as $op (.; (["request", "object"] + ($op | path)) as $path
+      | if $op.op == "remove" then delpaths([$path]) else setpath($path; $op.value) end)' "$REQUEST"
+}
+
+@test "an identity: the ServiceAccount is there, and only the sidecar has its token" {
+  identity
+  session session-account-found.yml
+  replay
+  answer 'any(ops[]; .path == "/spec/serviceAccountName" and .value == "log-agent")'
+  answer 'any(ops[]; .path == "/spec/automountServiceAccountToken" and .value == false)'
+  patched > "$BATS_TEST_TMPDIR/pod.json"
+  jq -e '.request.object.spec | [.containers[] | select(any(.volumeMounts[]?; .mountPath == "/var/run/secrets/kubernetes.io/serviceaccount"))
+    | .name] == ["log-agent"]' "$BATS_TEST_TMPDIR/pod.json"
+}
+
+@test "an identity: a Pod that was given one is admitted again as it is" {
+  identity
+  session session-account-found.yml
+  replay
+  patched > "$BATS_TEST_TMPDIR/pod.json"
+  REQUEST=$BATS_TEST_TMPDIR/pod.json
+  replay
+  accepted_as_it_is
+}
+
+@test "an identity: in mode Isolate the app keeps what it has" {
+  identity '.sidecarSets[0].spec.serviceAccountMode = "Isolate"'
+  session session-account-found.yml
+  replay
+  answer '[ops[].path] | any(startswith("/spec/containers/0") or startswith("/spec/serviceAccount") or startswith("/spec/automount")) | not'
+  answer 'any(ops[]; .value.projected?.sources[0].secret.name? == "sidecarset-token-b077d031c6eaa197")'
+}
+
+@test "403: the ServiceAccount is not there" {
+  identity
+  session session-account-missing.yml
+  replay
+  refused 403 'ServiceAccount "log-agent" does not exist in namespace "default"'
+}
+
+@test "an identity: the ServiceAccount is not there, and the settings do without" {
+  identity '.serviceAccounts.onMissing = "Skip"'
+  session session-account-missing.yml
+  replay
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1") and (any(ops[]; .path == "/spec/serviceAccountName") | not)'
+  answer '.warnings[0] | contains("is injected without its ServiceAccount")'
+}
+
+@test "403: the ServiceAccount is being deleted" {
+  identity
+  session session-account-terminating.yml
+  replay
+  refused 403 'ServiceAccount "log-agent" is being deleted in namespace "default"'
+}
+
+@test "503: the ServiceAccount may not be read, which is not the same as missing" {
+  identity '.serviceAccounts.onMissing = "Skip"'
+  session session-account-forbidden.yml
+  replay
+  refused 503 'contextAwareResources must list v1 ServiceAccount'
+  answer '.status.message | contains("policy-server\" cannot") | not'
+}
+
+@test "an identity: without the gate nothing is looked up, and a warning says so" {
+  identity '.featureGates = {}'
+  evaluate
+  answer '.allowed and (any(ops[]; .path == "/spec/serviceAccountName") | not)'
+  answer '.warnings[0] | contains("the feature gate SidecarSetServiceAccountInjection is off")'
+}
+
+# A SidecarSet of somebody who is no admin, for one namespace.
+granting() {
+  identity '.serviceAccounts.denyPermissions = []'
+  request sidecarset-create-review.json '.request |= (.userInfo = {username: "ann", groups: ["system:authenticated"]}
+    | .object.spec |= (.serviceAccountName = "log-agent" | .behaviorWhenServiceAccountInjection = "Merge"
+      | .namespaceSelector = {matchLabels: {"kubernetes.io/metadata.name": "default"}}
+      | .serviceAccountPermissions = [{apiGroups: [""], resources: ["pods"], verbs: ["get"]}]))'
+}
+
+@test "an author who holds what the SidecarSet hands out" {
+  granting
+  session session-author-may.yml
+  replay
+  answer .allowed
+}
+
+@test "403: an author who does not hold it" {
+  granting
+  session session-author-may-not.yml
+  replay
+  refused 403 '"ann" may not grant get pods in namespace "default"'
+  refused 403 '"ann" may not use the ServiceAccount "log-agent" in namespace "default"'
+}
+
+@test "403: what nobody may hand out needs no question" {
+  granting
+  identity
+  jq '.request.object.spec.serviceAccountPermissions[0].resources = ["pods", "secrets"]' "$REQUEST" > "$BATS_TEST_TMPDIR/secrets.json"
+  REQUEST=$BATS_TEST_TMPDIR/secrets.json
+  evaluate
+  refused 403 'nobody may give that to a sidecar'
+}
+
+@test "403: the rights of an author cannot be asked for" {
+  granting
+  evaluate
+  refused 403 'could not be verified'
+}
+
+# --- the asserting twin
+
+twin() {
+  session session-account-found.yml
+  identity
+  replay
+  patched > "$BATS_TEST_TMPDIR/pod.json"
+  jq "${1:-.}" "$BATS_TEST_TMPDIR/pod.json" > "$REQUEST"
+  identity '.role = "Assert"'
+  replay
+}
+
+@test "the twin: what the policy made is accepted, and never changed" {
+  twin
+  accepted_as_it_is
+}
+
+@test "the twin: a Pod that was not injected is not changed" {
+  identity '.role = "Assert"'
+  session session-account-found.yml
+  replay
+  accepted_as_it_is
+}
+
+@test "403: the twin finds a container that mounts the token of a sidecar" {
+  twin '.request.object.spec.containers |= (.[0].volumeMounts = .[1].volumeMounts)'
+  refused 403 'container "p-strip" mounts the volume "sidecarset-sa-b077d031c6eaa197", which belongs to a sidecar'
+}
+
+@test "403: the twin finds a sidecar without its token" {
+  twin 'del(.request.object.spec.containers[1].volumeMounts)'
+  refused 403 'sidecar "log-agent" lacks the token of "log-agent"'
+}
+
+# --- guards
+
+# guard <operation> <group> <kind> <object> [jq program]: a request about an object, changed by the program.
+guard() {
+  jq -n --arg operation "$1" --arg group "$2" --arg kind "$3" --argjson object "$4" '{apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: {
+    uid: "705ab4f5-6393-11e8-b7cc-42010a800002", operation: $operation, namespace: "default", dryRun: false,
+    name: $object.metadata.name, kind: {group: $group, version: "v1", kind: $kind},
+    resource: {group: $group, version: "v1", resource: ($kind | ascii_downcase + "s")},
+    userInfo: {username: "ann", groups: ["system:masters"]}, options: {}}}
+    | .request[if $operation == "DELETE" then "oldObject" else "object" end] = $object | '"${5:-.}" > "$REQUEST"
+}
+
+MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"pillion.dev/sidecarsets":"a,b"}}}'
+
+@test "403: a merged ServiceAccount is deleted in an active namespace" {
+  identity
+  look_up v1 Namespace null default Success '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"},"status":{"phase":"Active"}}'
+  # kubectl delete --all: the request names nothing.
+  guard DELETE "" ServiceAccount "$MANAGED" 'del(.request.name)'
+  replay
+  refused 403 "ServiceAccount \"$MERGED\" belongs to Pillion's controller"
+}
+
+@test "accepted as it is: a merged ServiceAccount goes with its namespace" {
+  identity
+  look_up v1 Namespace null default Success '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"},"status":{"phase":"Terminating"}}'
+  guard DELETE "" ServiceAccount "$MANAGED"
+  replay
+  accepted_as_it_is
+}
+
+@test "accepted as it is: the garbage collector is not in anybody's way" {
+  identity
+  guard DELETE "" ServiceAccount "$MANAGED" '.request.userInfo = {username: "system:serviceaccount:kube-system:generic-garbage-collector"}'
+  evaluate
+  accepted_as_it_is
+}
+
+@test "403: a Deployment names a merged ServiceAccount" {
+  identity
+  guard CREATE apps Deployment '{"metadata":{"name":"d"},"spec":{"template":{"spec":{"serviceAccountName":"'$MERGED'"}}}}'
+  evaluate
+  refused 403 "spec.template.spec.serviceAccountName: \"$MERGED\" is a merged ServiceAccount"
+}
+
+@test "403: an ephemeral container mounts the token of a sidecar" {
+  identity
+  guard UPDATE "" Pod '{"metadata":{"name":"p"},"spec":{"containers":[{"name":"app","image":"nginx"}],"volumes":[{"name":"sidecarset-sa-b077d031c6eaa197","emptyDir":{}}],
+    "ephemeralContainers":[{"name":"debug","image":"busybox","volumeMounts":[{"name":"sidecarset-sa-b077d031c6eaa197","mountPath":"/t"}]}]}}' \
+    '.request.subResource = "ephemeralcontainers" | .request.oldObject = (.request.object | del(.spec.ephemeralContainers))'
+  evaluate
+  refused 403 'ephemeral container "debug" mounts the volume "sidecarset-sa-b077d031c6eaa197"'
+}
+
+token_secret() {
+  identity "${1:-.}"
+  guard CREATE "" Secret '{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token",
+    "metadata":{"name":"t","namespace":"default","annotations":{"kubernetes.io/service-account.name":"log-agent"}}}'
+}
+
+@test "a token Secret gets the UID of its ServiceAccount" {
+  token_secret
+  session session-account-found.yml
+  replay
+  answer 'ops == [{op: "add", path: "/metadata/annotations/kubernetes.io~1service-account.uid", value: "0d2f3c54-8a0b-4d2a-9d2b-6f4f4f1a2b3c"}]'
+  answer '.warnings[0] | contains("holds a token that does not expire")'
+}
+
+@test "403: a token Secret of a ServiceAccount that is not there, or is being deleted" {
+  token_secret '.serviceAccounts.legacyTokenSecrets = "Allow"'
+  session session-account-missing.yml
+  replay
+  refused 403 'ServiceAccount "log-agent" does not exist'
+  session session-account-terminating.yml
+  replay
+  refused 403 'ServiceAccount "log-agent" is being deleted'
 }
 
 # --- what cannot be run

@@ -149,6 +149,16 @@ fn e7_the_records_of_the_pod_are_not_what_counts() {
     assert_eq!(told(&own), "accepted");
 }
 
+/// No setting denies it (E8 is an option of the specification): `docs/security.md` says so.
+#[test]
+fn e8_a_shell_in_a_sidecar_is_the_matter_of_rbac() {
+    let exec =
+        edited(request("CONNECT", "", "PodExecOptions", &json!({"container": "agent"}), &Value::Null), |request| {
+            request["subResource"] = json!("exec");
+        });
+    assert_eq!(told(&exec), "accepted");
+}
+
 // --- templates (E6)
 
 #[rstest]

@@ -63,13 +63,14 @@ fn shown(outcome: Outcome) -> String {
     }
 }
 
-const MERGED: &str = "sidecarset-merged-0123456789abcdef";
+/// Of the SidecarSets `a` and `b`.
+const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
 
 #[rstest]
 #[case::e7_ephemeral(
     request(("", "Pod"), "UPDATE",
         json!({"spec": {"containers": [], "ephemeralContainers": [
-            {"name": "debug", "volumeMounts": [{"name": "sidecarset-sa-0123456789abcdef", "mountPath": "/t"}]}
+            {"name": "debug", "volumeMounts": [{"name": "sidecarset-sa-7e18f737311b2dc3", "mountPath": "/t"}]}
         ]}}),
         json!({"spec": {"containers": []}})),
     "403 spec.ephemeralContainers[0]: "
@@ -80,12 +81,12 @@ const MERGED: &str = "sidecarset-merged-0123456789abcdef";
     "403 spec.template.spec.serviceAccountName: "
 )]
 #[case::g8_account(
-    request(("", "ServiceAccount"), "DELETE", Value::Null, json!({"metadata": {"name": MERGED}})),
+    request(("", "ServiceAccount"), "DELETE", Value::Null, json!({"metadata": {"name": MERGED, "annotations": {"pillion.dev/sidecarsets": "a,b"}}})),
     "403 metadata.name: "
 )]
 #[case::g8_role(
     request(("rbac.authorization.k8s.io", "Role"), "UPDATE",
-        json!({"metadata": {"name": MERGED}, "rules": []}), json!({"metadata": {"name": MERGED}})),
+        json!({"metadata": {"name": MERGED}, "rules": []}), json!({"metadata": {"name": MERGED, "annotations": {"pillion.dev/sidecarsets": "a,b"}}})),
     "403 metadata.name: "
 )]
 #[case::c4_default(

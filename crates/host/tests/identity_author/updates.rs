@@ -1,0 +1,138 @@
+//! Updates, alone and in steps.
+
+use std::sync::Arc;
+
+use crate::support::identity::{Court, ask, edited, rule, verdict};
+use crate::{account, admit, request, set, stored, update};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+/// What the set does is the author's word, whoever wrote it first.
+#[rstest]
+#[case::a_wider_selector("/spec/selector", json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}))]
+#[case::another_image("/spec/containers/0/image", json!("evil:1"))]
+#[case::more_namespaces("/spec/namespaceSelector", json!({"matchLabels": {"team": "a"}}))]
+#[case::another_mode("/spec/serviceAccountMode", json!("Isolate"))]
+#[case::no_longer_paused("/spec/injectionStrategy", json!({"paused": false}))]
+#[case::another_revision("/spec/injectionStrategy", json!({"revision": {"revisionName": "agent-1"}}))]
+#[case::the_mode_as_an_annotation("/metadata/annotations/pillion.dev~1service-account-mode", json!("Isolate"))]
+fn p1_an_update_that_hands_the_identity_to_others_is_asked_about(#[case] path: &str, #[case] value: Value) {
+    let old = stored(&edited(set(), |set| set["spec"]["injectionStrategy"] = json!({"paused": true})));
+    let new = edited(old.clone(), |set| {
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        set.pointer_mut(parent).unwrap()[key.replace("~1", "/")] = value;
+    });
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "agent-1", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "agent"}},
+        "data": {"spec": {"containers": [{"name": "agent", "image": "agent:0"}]}},
+    });
+    let bob =
+        || Court::with([account("web"), revision.clone()]).granting("bob", "web", &json!([rule("", "pods", "list")]));
+    let (answer, cluster) = admit(&update("bob", &old, &new), &json!({}), bob());
+    let told = verdict(&answer);
+    assert!(told.starts_with("403 SidecarSet \"agent\": spec.serviceAccount"), "{told}");
+    assert!(
+        told.contains("\"bob\" may not grant get pods in ") && told.contains("\"bob\" may not use the ServiceAccount")
+    );
+    assert_eq!(cluster.questions()[0], "bob: * */* \"\" in \"\"");
+    let (answer, _) = admit(
+        &update("root", &old, &new),
+        &json!({}),
+        Court::with([revision.clone()]).granting("system:masters", "", &json!([rule("*", "*", "*")])),
+    );
+    assert_eq!(verdict(&answer), "accepted");
+}
+
+#[rstest]
+#[case::how_it_is_rolled_out("/spec/updateStrategy", json!({"type": "RollingUpdate", "partition": "50%", "maxUnavailable": 1}))]
+#[case::how_much_is_remembered("/spec/revisionHistoryLimit", json!(3))]
+#[case::a_label("/metadata/labels", json!({"a": "b"}))]
+#[case::an_annotation_of_others("/metadata/annotations/example.com~1note", json!("x"))]
+#[case::a_finalizer("/metadata/finalizers", json!(["example.com/f"]))]
+fn p1_an_update_that_changes_nothing_of_it_is_not_asked_about(#[case] path: &str, #[case] value: Value) {
+    let old = stored(&set());
+    let new = edited(old.clone(), |set| {
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        set.pointer_mut(parent).unwrap()[key.replace("~1", "/")] = value;
+    });
+    let (answer, cluster) = admit(&update("bob", &old, &new), &json!({}), Court::default());
+    assert_eq!(verdict(&answer), "accepted");
+    assert_eq!((cluster.questions(), cluster.looked_up()), (vec![], vec![]));
+}
+
+#[test]
+fn p1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
+    let with = stored(&set());
+    let without = edited(with.clone(), |set| {
+        for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
+            set["spec"].as_object_mut().unwrap().remove(key);
+        }
+    });
+    assert_eq!(verdict(&admit(&update("bob", &with, &without), &json!({}), Court::default()).0), "accepted");
+    let told = verdict(&admit(&update("bob", &without, &with), &json!({}), Court::default()).0);
+    assert!(told.starts_with("403 "), "{told}");
+}
+
+/// An object that is being deleted must be able to lose its finalizers; that is no way around the rules, for it is
+/// there, and in effect, for as long as somebody keeps a finalizer on it.
+#[test]
+fn p1_a_set_that_is_being_deleted_gains_nothing() {
+    let old = edited(stored(&set()), |set| {
+        set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        set["metadata"]["finalizers"] = json!(["example.com/keep"]);
+    });
+    let tell = |new: &Value, rules: &Value| verdict(&admit(&update("bob", &old, new), rules, Court::default()).0);
+    let released = edited(old.clone(), |set| set["metadata"]["finalizers"] = json!([]));
+    assert_eq!(tell(&released, &json!({"protectedNamespaces": ["web"]})), "accepted");
+    let widened = edited(old.clone(), |set| {
+        set["spec"]["serviceAccountPermissions"] = json!([rule("*", "*", "*")]);
+    });
+    assert_eq!(
+        tell(&widened, &json!({})),
+        "403 SidecarSet \"agent\": spec.serviceAccountPermissions[0]: grants * *.*, which reaches escalate *.*; nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions"
+    );
+    let replaced = edited(old.clone(), |set| set["spec"]["containers"][0]["image"] = json!("evil:1"));
+    assert_eq!(
+        tell(&replaced, &json!({})),
+        "403 SidecarSet \"agent\": spec.serviceAccountName: \"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\"; the author needs \"create\" on pods, or on serviceaccounts/token of this name; SidecarSet \"agent\": spec.serviceAccountPermissions: \"bob\" may not grant get pods in namespace \"web\"; write what you hold yourself, or ask somebody who does"
+    );
+}
+
+#[test]
+fn v1_without_the_gate_nothing_of_it_is_set() {
+    let off = json!({});
+    let tell = |request: &Value| {
+        let cluster = Arc::new(Court::default());
+        let verdict = verdict(&ask(request, &off, &cluster));
+        assert_eq!((cluster.questions(), cluster.looked_up()), (vec![], vec![]), "nothing is looked up");
+        verdict
+    };
+    assert_eq!(
+        tell(&request("root", &set())),
+        "422 SidecarSet \"agent\": spec.behaviorWhenServiceAccountInjection: Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this; SidecarSet \"agent\": spec.serviceAccountName: Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this; SidecarSet \"agent\": spec.serviceAccountPermissions: Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this"
+    );
+    let annotated = edited(set(), |set| {
+        for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
+            set["spec"].as_object_mut().unwrap().remove(key);
+        }
+        set["metadata"]["annotations"] = json!({"pillion.dev/service-account-name": "agent"});
+    });
+    assert_eq!(
+        tell(&request("root", &annotated)),
+        "422 SidecarSet \"agent\": metadata.annotations[pillion.dev/service-account-name]: Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this"
+    );
+    let old = stored(&set());
+    assert_eq!(
+        tell(&update("bob", &old, &edited(old.clone(), |set| set["spec"]["serviceAccountName"] = json!("admin")))),
+        "422 SidecarSet \"agent\": spec.serviceAccountName: Forbidden: the feature gate SidecarSetServiceAccountInjection is off; turn it on in featureGates, or remove this"
+    );
+    assert_eq!(
+        tell(&update(
+            "bob",
+            &old,
+            &edited(old.clone(), |set| set["spec"]["updateStrategy"] = json!({"type": "NotUpdate"}))
+        )),
+        "accepted"
+    );
+}
