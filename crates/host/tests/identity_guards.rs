@@ -284,12 +284,14 @@ fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &
     assert_eq!(told(&request("DELETE", group, kind, &Value::Null, &others)), "accepted");
 }
 
-/// Somebody took the name before the controller did: then somebody has to be able to clear it away.
+/// Whoever took the name before the controller did is cleared away in the controller's name.
 #[test]
-fn g2_what_only_has_the_name_can_be_deleted() {
+fn g2_the_name_alone_makes_it_the_controllers() {
     for annotations in [json!({}), json!({"pillion.dev/sidecarsets": "a,b,c"})] {
         let forged = edited(managed("ServiceAccount"), |object| object["metadata"]["annotations"] = annotations);
-        assert_eq!(told(&request("DELETE", "", "ServiceAccount", &Value::Null, &forged)), "accepted");
+        let deletion = request("DELETE", "", "ServiceAccount", &Value::Null, &forged);
+        assert!(told(&deletion).starts_with("403 metadata.name: "), "{}", told(&deletion));
+        assert_eq!(told(&by(CONTROLLER, deletion)), "accepted");
     }
 }
 

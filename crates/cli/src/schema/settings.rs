@@ -122,7 +122,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "more SidecarSets, compiled into one string by `pillion bundle`: cheaper for the policy server, which copies the settings for every request",
         example: "",
         is_telling: false,
-        shape: Shape::Schema(|_| json!({"type": ["string", "null"], "pattern": "^pillion-bundle-1:"})),
+        shape: Shape::Schema(|_| json!({"type": ["string", "null"], "pattern": "^(pillion-bundle-1:|$)"})),
     },
     to_come("bundleRef", "object", "", "the ConfigMap in which the controller keeps compiled SidecarSets", None),
     to_come(

@@ -28,9 +28,6 @@ const COMPARED_MAX: usize = 1024;
 const BUDGET: Duration = Duration::from_millis(600);
 /// Existence is asked for in at most this many namespaces (A5-1).
 pub const NAMESPACES_MAX: usize = 8;
-/// What is asked for where an entry of P4 says every verb: a SubjectAccessReview for `*` is answered with yes only where
-/// `*` was granted, and an account that reads Secrets or opens shells needs no more than one of these.
-const VERBS: [&str; 2] = ["get", "create"];
 /// The annotations whose change is a change of what a SidecarSet does (P1).
 const OWN_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
 
@@ -261,13 +258,25 @@ pub fn check(
     })
 }
 
+/// What is asked for where an entry of P4 says every verb: a SubjectAccessReview for `*` is answered with yes only where
+/// `*` was granted, and who reads Secrets or opens shells needs no more than one of these. Every question takes time.
+fn verbs_of(resource: &str) -> &'static [&'static str] {
+    match resource {
+        "secrets" => &["get", "list"],
+        "serviceaccounts/token" => &["create"],
+        "pods/exec" | "pods/attach" | "nodes/proxy" => &["get", "create"],
+        "pods/ephemeralcontainers" => &["update", "patch"],
+        _ => &["get", "list", "create", "update", "delete"],
+    }
+}
+
 /// E5: whether the account that a set names holds itself what no sidecar may have, in the namespaces of a closed list.
 pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut Inquiry<'_>) -> Vec<Reason> {
     let mut run = || -> Result<Vec<Reason>, Unanswered> {
         for namespace in closed_list(set).unwrap_or_default() {
             let subject = Author::service_account(namespace, account);
             for entry in &rules.deny_permissions {
-                let verbs = if entry.verb == "*" { &VERBS[..] } else { &[entry.verb.as_str()] };
+                let verbs = if entry.verb == "*" { verbs_of(&entry.resource) } else { &[entry.verb.as_str()] };
                 for verb in verbs {
                     let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };
                     if inquiry.ask(&subject, namespace, wanted.clone())? {

@@ -45,7 +45,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
             // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
             let theirs = field::quoted(&field::shortened(annotations(names::SIDECAR_SETS)));
             let problem = format!("has the annotation {} {theirs} where \"{annotation}\" belongs", names::SIDECAR_SETS);
-            let remedy = "delete it if nobody needs it; Pillion does not adopt what it did not make";
+            let remedy = "Pillion does not adopt what it did not make; delete it as serviceAccounts.controllerUser";
             return Err(refusal(kind, &problem, remedy, Code::Forbidden));
         }
         if json::is_terminating(&found) {

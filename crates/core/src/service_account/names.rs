@@ -48,14 +48,6 @@ pub fn is_merged(name: &str) -> bool {
     name.starts_with(MERGED_PREFIX)
 }
 
-/// Whether an object of this name and with this value of [`SIDECAR_SETS`] is one that the controller made: whoever takes
-/// the name alone has something that nobody needs (G2).
-pub fn is_managed(name: &str, sidecar_sets: &str) -> bool {
-    let mut names = Vec::new();
-    names.extend(sidecar_sets.split(','));
-    is_merged(name) && merged(&names) == name && merged_annotation(&names) == sidecar_sets
-}
-
 fn joined(names: &[&str], separator: &str) -> String {
     let mut set = Set::new();
     set.extend(names.iter().copied());
@@ -129,16 +121,6 @@ mod tests {
         assert_eq!(merged(&["b", "a", "b"]), merged(&["a", "b"]));
         assert_eq!(merged_annotation(&["b", "a"]), "a,b");
         assert_ne!(merged(&["a", "b"]), merged(&["ab"]));
-    }
-
-    #[test]
-    fn g2_a_name_alone_does_not_make_a_managed_object() {
-        let name = merged(&["a", "b"]);
-        assert!(is_managed(&name, "a,b"));
-        for sidecar_sets in ["", "b,a", "a,b,b", "a,b,c", "a"] {
-            assert!(!is_managed(&name, sidecar_sets), "{sidecar_sets}");
-        }
-        assert!(!is_managed("mine", "a,b"));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
                     Ok(())
                 });
             }
+            // A form that is not filled in says so with an empty text.
+            ("bundle", Value::String(text)) if text.is_empty() => {}
             ("bundle", Value::String(text)) => {
                 if let Err(error) = Bundle::read(&text) {
                     errors.report(Cause::Invalid, &place, None, &error.to_string());

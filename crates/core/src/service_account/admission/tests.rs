@@ -111,7 +111,7 @@ fn p1_e5_v3_are_asked_in_this_order() {
             "may ann * * in everywhere",
             "may ann create serviceaccounts/token in web",
             "may system:serviceaccount:web:log-agent get secrets in web",
-            "may system:serviceaccount:web:log-agent create secrets in web",
+            "may system:serviceaccount:web:log-agent list secrets in web",
             "get ServiceAccount web/log-agent",
         ]
     );
