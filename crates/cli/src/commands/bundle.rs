@@ -32,7 +32,6 @@ const EXAMPLES: &str = "\
 Examples:
   pillion bundle examples/log-agent/sidecarset.yaml
   pillion bundle examples/log-agent -o yaml
-  pillion bundle examples/log-agent --output-file target/log-agent.bundle
   pillion bundle --settings test_data/settings-log-agent.json -o json
   pillion bundle examples/log-agent | pillion bundle --inspect -";
 

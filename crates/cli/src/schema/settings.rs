@@ -121,7 +121,7 @@ pub const SETTINGS: [Setting; 12] = [
         default: "",
         means: "more SidecarSets, compiled into one string by `pillion bundle`: cheaper for the policy server, which copies the settings for every request",
         example: "",
-        is_telling: true,
+        is_telling: false,
         shape: Shape::Schema(|_| json!({"type": ["string", "null"], "pattern": "^pillion-bundle-1:"})),
     },
     to_come("bundleRef", "object", "", "the ConfigMap in which the controller keeps compiled SidecarSets", None),

@@ -98,10 +98,10 @@ pub fn decide(
     // them are left.
     let is_merged = names::is_merged(app.account);
     // Sets that are skipped have no say in it: the account of the others, which the Pod got when it was admitted before,
-    // would count as its own.
+    // would count as its own. A set of which nobody knows may be one of them; it is refused below.
     let mut left = shared.clone();
     if rules.on_missing == Otherwise::Skip && app.has_own_account() {
-        left.retain(|set| !matches!(exists(&set.account, namespace, lookup), Existence::Missing(_)));
+        left.retain(|set| matches!(exists(&set.account, namespace, lookup), Existence::There { .. }));
     }
     let unchanged = is_merged || Target::of(&left).name() == Some(app.account);
     if !shared.is_empty()

@@ -76,8 +76,8 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
     }
     for (set, account) in identities {
         let volume_name = names::token_volume(account);
-        let owned = scenario.sets.iter().find(|other| other.name == *set).unwrap().containers();
-        let is_owner = |name: &str| owned.iter().any(|own| own == name);
+        let containers = scenario.sets.iter().find(|other| other.name == *set).unwrap().containers();
+        let is_owner = |name: &str| containers.iter().any(|own| own == name);
         let owner = container(&mut stored.clone(), is_owner).cloned().unwrap();
         if json::items(&owner, &["volumeMounts"]).iter().all(|mount| mount["name"] != volume_name.as_str()) {
             // The API server mounts the token of the Pod's own account: there is nothing of ours to undo.

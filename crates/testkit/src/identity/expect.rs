@@ -7,7 +7,7 @@ use pillion_core::service_account::names;
 use serde_json::Value;
 
 use super::scenario::Set;
-use super::{Account, Scenario, is_token_path};
+use super::{Scenario, is_token_path};
 
 /// What becomes of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,9 @@ impl Expected {
         let account = |set: &Set| scenario.accounts.0.get(set.account.unwrap_or_default());
         let is_missing =
             |set: &Set| account(set).is_none_or(|account| account.is_terminating && !account.is_unreadable);
-        // M6: what is skipped has no say in what the Pod's account is.
-        let skipped = |set: &Set| scenario.on_missing == "Skip" && is_missing(set);
+        // M6: what is skipped, or may be, has no say in what the Pod's account is.
+        let is_unreadable = |set: &Set| account(set).is_some_and(|account| account.is_unreadable);
+        let skipped = |set: &Set| scenario.on_missing == "Skip" && (is_missing(set) || is_unreadable(set));
         let wanted = target(&shared.iter().copied().filter(|set| !skipped(set)).collect::<Vec<_>>());
         let stays = is_merged || wanted.as_deref() == Some(runs_as);
         let has_own = runs_as != "default" || further_token(injected, &shared);
@@ -61,7 +62,7 @@ impl Expected {
         if all.clone().any(|set| is_missing(set)) && scenario.on_missing == "Deny" {
             return FORBIDDEN;
         }
-        if all.clone().any(|set| account(set).is_some_and(|account: &Account| account.is_unreadable)) {
+        if all.clone().any(|set| is_unreadable(set)) {
             return UNAVAILABLE;
         }
         let mut skips = all.clone().any(|set| is_missing(set));

@@ -1,5 +1,6 @@
 //! What the documents of files are.
 
+use pillion_core::bundle;
 use pillion_core::json;
 use pillion_core::names;
 use serde_json::Value;
@@ -77,7 +78,8 @@ pub fn members(group: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 /// Whether an object has a key that only the settings of this policy have, or one that looks like it.
 fn is_settings(object: &Value) -> bool {
-    object.as_object().is_some_and(|object| object.keys().any(|key| nearest(key, settings::telling()).is_some()))
+    json::text(object, &["bundle"]).starts_with(bundle::PREFIX)
+        || object.as_object().is_some_and(|object| object.keys().any(|key| nearest(key, settings::telling()).is_some()))
 }
 
 /// A document and what it is.
@@ -98,6 +100,8 @@ mod tests {
 
     #[rstest]
     #[case::settings(json!({"sidecarSets": []}), Role::Settings)]
+    #[case::settings_with_a_bundle(json!({"bundle": "pillion-bundle-1:a:b"}), Role::Settings)]
+    #[case::another_bundle(json!({"bundle": "trust.pem"}), Role::Other)]
     #[case::misspelt_settings(json!({"sidecarsets": []}), Role::Settings)]
     #[case::values_of_a_chart(json!({"image": "a", "serviceAccounts": {}, "featureGates": {}}), Role::Other)]
     #[case::nothing(json!({}), Role::Other)]

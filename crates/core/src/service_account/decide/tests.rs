@@ -259,9 +259,12 @@ fn m6_the_account_without_the_skipped_set_stays() {
     assert!(first.starts_with("runs as x, hidden; a: x OfPod; b skipped: "), "{first}");
     let again = shown(decide(&asking, App { automount: Some(false), ..app("x") }, "web", &rules, &cluster));
     assert_eq!(again, first.replace("runs as x, hidden", "runs as before"));
+    // Whether the other one is skipped has to be known.
+    let mut cluster = cluster;
+    cluster.answer("ServiceAccount", "gone", Answer::Failed(Failure::Timeout));
+    assert!(shown(decide(&asking, app("x"), "web", &rules, &cluster)).starts_with("503 SidecarSet \"b\": "));
     // Where it is not skipped, the account of one of two is the Pod's own.
-    let deny = Rules { on_app_account: OnAppAccount::Keep, ..Rules::default() };
-    let text = shown(decide(&asking, app("x"), "web", &deny, &cluster));
+    let text = shown(decide(&asking, app("x"), "web", &Rules::default(), &cluster));
     assert!(
         text.starts_with("runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own"),
         "{text}"

@@ -1,0 +1,177 @@
+//! `pillion bundle` as people use it.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+const SETS: &str = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: mesh}
+spec:
+  selector: {matchLabels: {mesh: 'on'}}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}
+  containers: [{name: proxy, image: registry.example.com/proxy:1}]
+---
+apiVersion: apps.kruise.io/v1alpha1
+kind: SidecarSet
+metadata: {name: logs}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: agent, image: registry.example.com/agent:1}]
+";
+const POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: shop, labels: {app: web}}
+spec: {containers: [{name: app, image: registry.example.com/app:1}]}
+";
+
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// A folder with the SidecarSets and a Pod.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("sets.yaml"), SETS).unwrap();
+    fs::write(folder.path().join("pod.yaml"), POD).unwrap();
+    folder
+}
+
+fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("pillion"))
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that does not read is no reason to fail.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+#[test]
+fn sidecar_sets_become_one_line() {
+    let folder = folder();
+    let run = pillion(folder.path(), &["bundle", "sets.yaml"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.starts_with("pillion-bundle-1:") && run.out.ends_with('\n') && run.out.lines().count() == 1);
+    assert!(run.err.starts_with("2 SidecarSets, "), "{}", run.err);
+    let piped = pillion(folder.path(), &["bundle", "-"], SETS);
+    assert_eq!(piped.out, run.out);
+}
+
+#[test]
+fn what_is_inside_is_shown() {
+    let folder = folder();
+    let bundle = pillion(folder.path(), &["bundle", "sets.yaml"], "").out;
+    let run = pillion(folder.path(), &["bundle", "--inspect", "-"], &bundle);
+    let (head, table) = run.out.split_once('\n').unwrap();
+    assert!(
+        head.starts_with("<stdin>: format 1, 2 SidecarSets, ") && head.ends_with(" bytes, checksum right"),
+        "{head}"
+    );
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().take(4).collect()).collect();
+    assert_eq!(
+        words,
+        [
+            vec!["NAME", "SELECTOR", "NAMESPACES", "SIDECARS"],
+            vec!["logs", "app=web", "*", "1"],
+            vec!["mesh", "mesh=on", "kubernetes.io/metadata.name=shop", "1"],
+        ]
+    );
+    let list = pillion(folder.path(), &["bundle", "--inspect", "-", "-o", "json"], &bundle).out;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list["items"][0]["apiVersion"], "apps.kruise.io/v1beta1", "as it is stored");
+    // What comes out goes in again.
+    let again = pillion(folder.path(), &["bundle", "-"], &list.to_string());
+    assert_eq!(again.out, bundle, "{}", again.err);
+    let yaml = pillion(folder.path(), &["bundle", "--inspect", "-", "-o", "yaml"], &bundle).out;
+    assert_eq!(pillion(folder.path(), &["bundle", "-"], &yaml).out, bundle);
+}
+
+#[rstest]
+#[case::yaml("yaml", "settings.yaml")]
+#[case::json("json", "settings.json")]
+fn settings_keep_everything_else_and_work_as_before(#[case] format: &str, #[case] file: &str) {
+    let folder = folder();
+    let manifests: Vec<Value> = SETS.split("---\n").map(|set| serde_saphyr::from_str(set).unwrap()).collect();
+    let settings = json!({"systemNamespace": "elsewhere", "sidecarSets": manifests});
+    fs::write(folder.path().join("before.json"), settings.to_string()).unwrap();
+    let run = pillion(folder.path(), &["bundle", "--settings", "before.json", "-o", format, "--output-file", file], "");
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    let after: Value = serde_saphyr::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap();
+    assert_eq!(after["systemNamespace"], "elsewhere");
+    assert!(after["sidecarSets"].is_null() && after["bundle"].is_string());
+
+    let injected = |settings: &str| {
+        pillion(folder.path(), &["inject", "pod.yaml", "--settings", settings, "--now", "2026-01-02T03:04:05Z"], "")
+    };
+    assert!(injected(file).out.contains("registry.example.com/agent:1"));
+    assert_eq!(injected(file).out, injected("before.json").out);
+    let explained = |settings: &str| pillion(folder.path(), &["explain", "pod.yaml", "--settings", settings], "");
+    assert_eq!(
+        (explained(file).code, explained(file).out),
+        (0, explained("before.json").out),
+        "{}",
+        explained(file).err
+    );
+    let checked = pillion(folder.path(), &["check", file], "");
+    assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
+    let inspected = pillion(folder.path(), &["bundle", "--inspect", file], "");
+    assert!(inspected.out.contains("2 SidecarSets"), "{}{}", inspected.out, inspected.err);
+}
+
+#[rstest]
+#[case::invalid(
+    "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n",
+    1,
+    "<stdin>:1: spec."
+)]
+#[case::nothing("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", 2, "no SidecarSets")]
+#[case::broken("a: [", 2, "<stdin>")]
+fn what_cannot_be_compiled_is_said(#[case] manifest: &str, #[case] code: i32, #[case] says: &str) {
+    let run = pillion(folder().path(), &["bundle", "-"], manifest);
+    assert_eq!((run.code, run.out.as_str()), (code, ""), "{}", run.err);
+    assert!(run.err.contains(says), "{}", run.err);
+}
+
+#[rstest]
+#[case::newer("pillion-bundle-2:a:b", 1, "has the format 2")]
+#[case::early("pillion-bundle-1:a:b", 1, "is damaged (it ends early)")]
+#[case::something_else("sidecarSets: []", 2, "neither a bundle nor settings with one")]
+fn what_is_no_bundle_is_said(#[case] text: &str, #[case] code: i32, #[case] says: &str) {
+    let run = pillion(folder().path(), &["bundle", "--inspect", "-"], text);
+    assert_eq!(run.code, code, "{}", run.err);
+    assert!(run.err.contains(says), "{}", run.err);
+}
+
+#[test]
+fn damage_is_found() {
+    let folder = folder();
+    let bundle = pillion(folder.path(), &["bundle", "sets.yaml"], "").out;
+    let swapped = bundle.replacen("AAAA", "AAAB", 1);
+    assert_ne!(swapped, bundle);
+    let run = pillion(folder.path(), &["bundle", "--inspect", "-"], &swapped);
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    assert!(run.err.contains("is damaged"), "{}", run.err);
+}
+
+#[test]
+fn a_missing_file_is_an_error() {
+    let run = pillion(folder().path(), &["bundle", "gone.yaml"], "");
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains("gone.yaml"), "{}", run.err);
+}
