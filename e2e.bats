@@ -502,8 +502,8 @@ patching_annotations() {
 }
 
 @test "settings: unknown ones and ones to come, all at once" {
-  settings '.sidecarsets = [] | .bundle = "x"'
-  settings_refused 'sidecarsets: Unknown field' 'bundle: Forbidden'
+  settings '.sidecarsets = [] | .bundleRef = {namespace: "pillion-system", name: "b"}'
+  settings_refused 'sidecarsets: Unknown field' 'bundleRef: Forbidden'
 }
 
 @test "settings: a manifest of another kind" {

@@ -105,7 +105,7 @@ fn running() -> Value {
 fn debugging(container: &Value) -> Value {
     let new = edited(running(), |pod| pod["spec"]["ephemeralContainers"] = json!([container]));
     edited(request("UPDATE", "", "Pod", &new, &running()), |request| {
-        request["subResource"] = json!("ephemeralcontainers")
+        request["subResource"] = json!("ephemeralcontainers");
     })
 }
 
@@ -254,7 +254,7 @@ fn e6_a_template_does_not_move_the_name_about() {
 )]
 fn g8_e6_merged_objects_are_the_controllers(#[case] group: &str, #[case] kind: &str, #[case] message: &str) {
     let wider = edited(managed(kind), |object| {
-        object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+        object["rules"] = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     });
     let delete = request("DELETE", group, kind, &Value::Null, &managed(kind));
     assert_eq!(told(&delete), message);

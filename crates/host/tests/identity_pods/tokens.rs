@@ -183,7 +183,7 @@ fn b1_a_volume_of_the_token_that_is_not_ours_is_refused() {
 
 /// A set without an account reaches for the token of another.
 #[test]
-fn e4_a5_8_a_set_without_an_account_gets_no_token() {
+fn e4_a_set_without_an_account_gets_no_token() {
     let plain = |mounts: Value, volumes: Value| {
         edited(set("b", "x"), |set| {
             for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
