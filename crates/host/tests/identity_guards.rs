@@ -371,7 +371,7 @@ fn token(name: &str, uid: &str) -> Value {
 #[case::of_an_earlier_one(
     "a",
     "0",
-    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"0\"; create the ServiceAccount first, or request a token with `kubectl create token`"
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"0\"; leave the annotation with the UID out: it is filled in"
 )]
 #[case::of_one_that_cannot_be_read(
     "hidden",

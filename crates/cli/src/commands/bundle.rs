@@ -108,7 +108,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     let _ = writeln!(terminal.err(), "{}, {} bytes ({length} as manifests)", count(sets.len()), text.len());
     let printed = match args.output {
         Format::Text => format!("{text}\n"),
-        format => shown(&with_bundle(assembled.value, text), format)?,
+        format => shown(&with_bundle(assembled.value, &text), format)?,
     };
     Ok((printed, Status::Done))
 }
@@ -118,7 +118,7 @@ fn count(sets: usize) -> String {
 }
 
 /// The settings with a bundle in the place of their SidecarSets.
-fn with_bundle(mut settings: Value, text: String) -> Value {
+fn with_bundle(mut settings: Value, text: &str) -> Value {
     if let Some(settings) = settings.as_object_mut() {
         settings.remove("sidecarSets");
         settings.insert("bundle".to_owned(), json!(text));

@@ -150,8 +150,7 @@ fn c4_a_token_secret_is_bound_to_its_account() {
 #[case::says_so(json!({"kubernetes.io/service-account.name": "a", "kubernetes.io/service-account.uid": "7"}), "accepted")]
 #[case::another(
     json!({"kubernetes.io/service-account.name": "a", "kubernetes.io/service-account.uid": "8"}),
-    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"8\"; create \
-     the ServiceAccount first, or request a token with `kubectl create token`"
+    "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"8\"; leave the annotation with the UID out: it is filled in"
 )]
 fn c4_a_token_secret_with_a_uid(#[case] annotations: Value, #[case] result: &str) {
     assert_eq!(shown(judged(&token(annotations), &settings(), &account_of_uid_7())), result);

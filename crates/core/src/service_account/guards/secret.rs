@@ -30,15 +30,16 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     let field = format!("metadata.annotations[{ACCOUNT}]");
     let called = format!("ServiceAccount \"{account}\"");
     let remedy = "create the ServiceAccount first, or request a token with `kubectl create token`";
-    let mut refuse = |problem: String| findings.reasons.push(forbidden(&field, problem, remedy));
+    let mut refuse = |problem: String, remedy: &str| findings.reasons.push(forbidden(&field, problem, remedy));
     match lookup.get(&existence::account(account, namespace)) {
         Answer::Failed(failure) => {
             findings.reasons.push(unreadable(&field, &called, failure, "v1", "ServiceAccount"));
         }
-        Answer::NotFound => refuse(format!("{called} does not exist in namespace \"{namespace}\"")),
-        Answer::Found(found) if json::is_terminating(&found) => refuse(format!("{called} is being deleted")),
+        Answer::NotFound => refuse(format!("{called} does not exist in namespace \"{namespace}\""), remedy),
+        Answer::Found(found) if json::is_terminating(&found) => refuse(format!("{called} is being deleted"), remedy),
         Answer::Found(found) if !uid.is_empty() && uid != json::text(&found, &["metadata", "uid"]) => {
-            refuse(format!("{called} has another UID than \"{uid}\""));
+            let remedy = "leave the annotation with the UID out: it is filled in";
+            refuse(format!("{called} has another UID than \"{uid}\""), remedy);
         }
         Answer::Found(_) => {}
     }
@@ -116,7 +117,7 @@ mod tests {
         "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`"
     )]
     #[case::terminating(Answer::Found(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "uid": "1"}})), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" is being deleted; create the ServiceAccount first, or request a token with `kubectl create token`")]
-    #[case::other_uid(Answer::Found(json!({"metadata": {"uid": "2"}})), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"1\"; create the ServiceAccount first, or request a token with `kubectl create token`")]
+    #[case::other_uid(Answer::Found(json!({"metadata": {"uid": "2"}})), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"1\"; leave the annotation with the UID out: it is filled in")]
     #[case::could_not_ask(
         Answer::Failed(Failure::Unavailable),
         "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" could not be read: no usable answer; try again"
