@@ -1,8 +1,12 @@
 //! Where what is in a bundle.
 //!
-//! All numbers are 32 bits, little-endian. First the header: the number of sets, the number of anchors, the length of the
-//! dictionary. Then the anchors ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set;
-//! then the dictionary; then the compressed heads and bodies, whose places the rows say.
+//! All numbers have 32 bits, little-endian. First the header: the number of sets, the number of anchors, the length of the
+//! dictionary. Then the anchors ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and
+//! one more, which says where the last body ends; then the dictionary; then, set by set, the compressed head, the length
+//! and the checksum of the body, and the compressed body.
+//!
+//! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
+//! of it again.
 
 use super::{BundleError, base64};
 use crate::hash;
@@ -11,9 +15,10 @@ use crate::hash;
 pub const HEADER: usize = 12;
 /// Bytes of an anchor: the hash of what a Pod must have, and the set.
 pub const ANCHOR: usize = 8;
-/// Bytes of a row: where the head starts, where the body starts, where it ends, the lengths of both before they were
-/// compressed, and the checksum of the body.
-pub const ROW: usize = 24;
+/// Bytes of a row: where the head starts, its compressed length and its length.
+pub const ROW: usize = 12;
+/// Bytes before a compressed body: its length and its checksum.
+const BODY_HEADER: usize = 8;
 /// The longest head or body: what a damaged length may ask for.
 const DOCUMENT_MAX: usize = 4 * 1024 * 1024;
 
@@ -64,63 +69,58 @@ impl<'a> Parts<'a> {
         HEADER + self.anchors * ANCHOR
     }
 
+    const fn dictionary_start(&self) -> usize {
+        self.rows() + (self.sets + 1) * ROW
+    }
+
     /// The dictionary that heads and bodies are compressed with.
     pub fn dictionary(&self) -> Result<Vec<u8>, BundleError> {
-        let start = self.rows() + self.sets * ROW;
+        let start = self.dictionary_start();
         base64::decode(self.text, start, start + self.dictionary).ok_or(EARLY)
     }
 
-    fn row(&self, index: usize) -> Result<Row, BundleError> {
-        if index >= self.sets {
-            return Err(BundleError::Damaged("it names a set that is not there"));
-        }
+    /// Where a head starts among the documents, its compressed length and its length.
+    fn row(&self, index: usize) -> Result<(usize, usize, usize), BundleError> {
         let start = self.rows() + index * ROW;
         let bytes = base64::decode(self.text, start, start + ROW).ok_or(EARLY)?;
-        Ok(Row {
-            head: number(&bytes, 0)?,
-            body: number(&bytes, 1)?,
-            end: number(&bytes, 2)?,
-            head_length: number(&bytes, 3)?,
-            body_length: number(&bytes, 4)?,
-            checksum: number(&bytes, 5)?,
-        })
+        Ok((number(&bytes, 0)?, number(&bytes, 1)?, number(&bytes, 2)?))
+    }
+
+    fn documents(&self, start: usize, end: usize) -> Result<Vec<u8>, BundleError> {
+        let first = self.dictionary_start() + self.dictionary;
+        base64::decode(self.text, first.saturating_add(start), first.saturating_add(end)).ok_or(EARLY)
     }
 
     /// The head of the set at `index`.
     pub fn head(&self, index: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
-        let row = self.row(index)?;
-        self.document(row.head, row.body, row.head_length, dictionary)
+        if index >= self.sets {
+            return Err(BundleError::Damaged("it names a set that is not there"));
+        }
+        let (start, compressed, length) = self.row(index)?;
+        decompressed(&self.documents(start, start.saturating_add(compressed))?, length, dictionary)
     }
 
-    /// The body of the set at `index`, verified.
-    pub fn body(&self, index: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
-        let row = self.row(index)?;
-        let body = self.document(row.body, row.end, row.body_length, dictionary)?;
-        if crc32(&body) as usize != row.checksum {
+    /// The body of the set at `index`, whose head is this, verified.
+    pub fn body(&self, index: usize, head: &[u8], dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
+        let (start, compressed, _) = self.row(index)?;
+        let (end, ..) = self.row(index + 1)?;
+        let bytes = self.documents(start.saturating_add(compressed), end)?;
+        let (length, checksum) = (number(&bytes, 0)?, number(&bytes, 1)?);
+        let own = [dictionary, head].concat();
+        let body = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, &own)?;
+        if crc32(&body) as usize != checksum {
             return Err(BundleError::Damaged("the checksum of a set is another"));
         }
         Ok(body)
     }
-
-    fn document(&self, start: usize, end: usize, length: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
-        if length > DOCUMENT_MAX {
-            return Err(BundleError::Damaged("a set is too long"));
-        }
-        let start_of_all = self.rows() + self.sets * ROW + self.dictionary;
-        let (start, end) = (start_of_all.saturating_add(start), start_of_all.saturating_add(end));
-        let compressed = base64::decode(self.text, start, end).ok_or(EARLY)?;
-        lz4_flex::block::decompress_with_dict(&compressed, length, dictionary)
-            .map_err(|_| BundleError::Damaged("a set cannot be decompressed"))
-    }
 }
 
-struct Row {
-    head: usize,
-    body: usize,
-    end: usize,
-    head_length: usize,
-    body_length: usize,
-    checksum: usize,
+fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
+    if length > DOCUMENT_MAX {
+        return Err(BundleError::Damaged("a set is too long"));
+    }
+    lz4_flex::block::decompress_with_dict(bytes, length, dictionary)
+        .map_err(|_| BundleError::Damaged("a set cannot be decompressed"))
 }
 
 /// The number at `index` of some bytes.

@@ -26,6 +26,7 @@ use self::layout::Parts;
 use crate::json::{self, Object};
 use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::prepare::stamp;
 
 pub use write::write;
 
@@ -91,8 +92,7 @@ impl<'a> Bundle<'a> {
         }
         let dictionary = self.parts.dictionary()?;
         for index in 0..self.len() {
-            self.head_with(index, &dictionary)?;
-            self.body_with(index, &dictionary)?;
+            self.open(index, &dictionary)?;
         }
         Ok(())
     }
@@ -115,12 +115,13 @@ impl<'a> Bundle<'a> {
         }
         let dictionary = self.parts.dictionary()?;
         for index in candidates {
-            let head = self.head_with(index, &dictionary)?;
+            let bytes = self.parts.head(index, &dictionary)?;
+            let head = document(&bytes)?;
             let compiled = CompiledSet::of_manifest(&head);
             // A selector that nobody understands is for admission to complain about.
             let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
             if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
-                sets.push(self.body_with(index, &dictionary)?);
+                sets.push(self.body(index, &bytes, &dictionary)?);
             }
         }
         Ok(sets)
@@ -134,17 +135,25 @@ impl<'a> Bundle<'a> {
         let dictionary = self.parts.dictionary()?;
         let mut sets = Vec::new();
         for index in 0..self.len() {
-            sets.push(self.body_with(index, &dictionary)?);
+            sets.push(self.open(index, &dictionary)?);
         }
         Ok(sets)
     }
 
-    fn head_with(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
-        document(&self.parts.head(index, dictionary)?)
+    fn open(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
+        let head = self.parts.head(index, dictionary)?;
+        document(&head)?;
+        self.body(index, &head, dictionary)
     }
 
-    fn body_with(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
-        document(&self.parts.body(index, dictionary)?)
+    /// A set that was stored without its hashes gets them here: they are as long as a fourth of a set, cannot be
+    /// compressed, and are made of the rest in no time.
+    fn body(&self, index: usize, head: &[u8], dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
+        let mut set = document(&self.parts.body(index, head, dictionary)?)?;
+        if set.hash().is_empty() {
+            stamp(set.as_value_mut());
+        }
+        Ok(set)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ordered::{Map, sort_by};
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare::prepared;
+use crate::sidecar_set::prepare::{prepared, stamp};
 
 /// How much of the dictionary is worth its length in every request: 4 KiB took most of what can be had.
 const DICTIONARY_MAX: usize = 4 * 1024;
@@ -23,7 +23,7 @@ pub fn write(sets: &[SidecarSet]) -> String {
     let mut sets: Vec<SidecarSet> = sets.iter().map(prepared).collect();
     sort_by(&mut sets, |one, other| one.name().cmp(other.name()));
     let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
-    let bodies: Vec<String> = sets.iter().map(|set| json::shown(set.as_value())).collect();
+    let bodies: Vec<String> = sets.iter().map(|set| json::shown(&body(set))).collect();
     let dictionary = dictionary(&heads, &bodies);
     let anchors = anchors(&sets);
 
@@ -38,23 +38,41 @@ pub fn write(sets: &[SidecarSet]) -> String {
     }
     let mut documents = Vec::new();
     for (head, body) in heads.iter().zip(&bodies) {
+        let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), &dictionary);
         put(documents.len());
-        documents.extend(compressed(head, &dictionary));
-        put(documents.len());
-        documents.extend(compressed(body, &dictionary));
-        put(documents.len());
+        put(compressed.len());
         put(head.len());
-        put(body.len());
-        put(crc32(body.as_bytes()) as usize);
+        documents.extend(compressed);
+        for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), crc32(body.as_bytes())] {
+            documents.extend(number.to_le_bytes());
+        }
+        let own = [dictionary.as_slice(), head.as_bytes()].concat();
+        documents.extend(lz4_flex::block::compress_with_dict(body.as_bytes(), &own));
     }
+    put(documents.len());
+    put(0);
+    put(0);
     data.extend(dictionary);
     data.extend(documents);
     let data = base64::encode(&data);
     [PREFIX, &checksum_of(&data), ":", &data].concat()
 }
 
-fn compressed(document: &str, dictionary: &[u8]) -> Vec<u8> {
-    lz4_flex::block::compress_with_dict(document.as_bytes(), dictionary)
+/// A set without hashes that opening it gives it again; one that was stored with others keeps those.
+fn body(set: &SidecarSet) -> Value {
+    let mut bare = set.as_value().clone();
+    if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+    {
+        annotations.remove(names::HASH);
+        annotations.remove(names::HASH_WITHOUT_IMAGE);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    let mut again = bare.clone();
+    stamp(&mut again);
+    if again == *set.as_value() { bare } else { set.as_value().clone() }
 }
 
 /// What matching needs of a set.
