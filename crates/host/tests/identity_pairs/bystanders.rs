@@ -30,13 +30,15 @@ fn is_of_a_pair(key: &str) -> bool {
     key.starts_with("version.sidecarset") || key.starts_with("versionalt.sidecarset")
 }
 
-/// What is to be left of the Pod: all of it, byte for byte, unless its account was swapped. Then that is another one,
+/// What is to be left of the Pod: all of it, byte for byte, unless its account was swapped, or is a merged one. Then that is another one,
 /// and where only the sidecars hold it, what the API server had mounted is gone for good (A1-f, A1-g).
 pub fn wanted(admission: &Admission) -> Value {
     let mut pod = admission.seen.clone();
-    let Expected::Admitted { runs_as: Some(account), hides, .. } = &admission.expected else { return pod };
-    pod["spec"]["serviceAccountName"] = json!(account);
-    pod["spec"]["serviceAccount"] = json!(account);
+    let Expected::Admitted { runs_as, hides, .. } = &admission.expected else { return pod };
+    if let Some(account) = runs_as {
+        pod["spec"]["serviceAccountName"] = json!(account);
+        pod["spec"]["serviceAccount"] = json!(account);
+    }
     if !hides {
         return pod;
     }

@@ -12,6 +12,7 @@ mod twin;
 use std::collections::BTreeSet;
 
 use admission::{Admission, evaluate};
+use pillion_core::service_account::names;
 use pillion_testkit::identity::{self, Accounts, Expected, Pair, Scenario, pairs, scenario};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -48,7 +49,7 @@ fn held(stored: &Value, owners: &[(String, String)], accounts: &Accounts) -> BTr
 }
 
 /// What the containers besides the owners are to hold: what they held before, less the automounted `default` where the
-/// account was swapped for the sidecars alone. In mode `Pod` they get what a bare swap would give them.
+/// account was swapped for the sidecars alone, or the automounted merged one that the Pod named itself (E6). In mode `Pod` they get what a bare swap would give them.
 fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
     let Expected::Admitted { runs_as, hides, .. } = &admission.expected else { panic!("{:?}", admission.expected) };
     let mut injected = admission.injected.clone();
@@ -57,7 +58,8 @@ fn others(scenario: &Scenario, admission: &Admission) -> BTreeSet<Pair> {
     }
     let mut held = pairs(&identity::admit(&injected, &scenario.accounts).unwrap(), &scenario.accounts);
     if *hides {
-        held.retain(|pair| pair.account != "default" || !pair.audience.is_empty());
+        let is_hidden = |account: &str| account == "default" || names::is_merged(account);
+        held.retain(|pair| !is_hidden(&pair.account) || !pair.audience.is_empty());
     }
     held
 }

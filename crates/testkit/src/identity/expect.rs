@@ -73,6 +73,11 @@ impl Expected {
         if is_merged && wanted.as_deref() != Some(runs_as) {
             return FORBIDDEN;
         }
+        // E6: a Pod that names the right merged account itself is treated like one that is given it.
+        let is_for_sidecars = shared.iter().all(|set| set.mode == "SidecarsOnly");
+        if is_merged && is_for_sidecars && further_token(injected, &shared) {
+            return FORBIDDEN;
+        }
         if wanted.is_none() && !shared.is_empty() {
             if scenario.on_conflict == "Deny" {
                 return FORBIDDEN;
@@ -97,7 +102,7 @@ impl Expected {
             return FORBIDDEN;
         }
         wanted = wanted.filter(|name| name != runs_as);
-        let hides = wanted.is_some() && shared.iter().all(|set| set.mode == "SidecarsOnly");
+        let hides = (wanted.is_some() || is_merged) && is_for_sidecars;
         Self::Admitted { runs_as: wanted, hides, identities, skips }
     }
 }
@@ -166,7 +171,8 @@ fn is_taken(scenario: &Scenario, seen: &Value, identities: &BTreeMap<&str, Strin
     let volumes = json::items(seen, &["spec", "volumes"]);
     identities.iter().any(|(set, account)| {
         // Where nothing is swapped and the API server mounts the token, no volume is needed.
-        let is_given = is_isolated(set) || wanted != Some(runs_as) || is_for_all || !automounts;
+        let takes_over = wanted != Some(runs_as) || names::is_merged(runs_as);
+        let is_given = is_isolated(set) || takes_over || is_for_all || !automounts;
         is_given && volumes.iter().any(|volume| json::text(volume, &["name"]) == names::token_volume(account))
     })
 }
