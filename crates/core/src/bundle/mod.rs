@@ -82,19 +82,15 @@ impl<'a> Bundle<'a> {
         self.len() == 0
     }
 
-    /// Checks every byte and every set.
+    /// [`Bundle::sets`], after every byte was checked.
     ///
     /// # Errors
     /// [`BundleError::Damaged`].
-    pub fn verify(&self) -> Result<(), BundleError> {
+    pub fn verify(&self) -> Result<Vec<SidecarSet>, BundleError> {
         if layout::checksum_of(self.parts.data()) != self.checksum {
             return Err(BundleError::Damaged("the checksum is another"));
         }
-        let dictionary = self.parts.dictionary()?;
-        for index in 0..self.len() {
-            self.open(index, &dictionary)?;
-        }
-        Ok(())
+        self.sets()
     }
 
     /// The sets that may match, ascending by index, which is by name. No other set matches; one of these may still not.

@@ -61,7 +61,7 @@ fn a_bundle_holds_what_was_put_into_it_defaulted_and_hashed() {
     let mut expected: Vec<SidecarSet> = some().iter().map(prepared).collect();
     expected.sort_by(|one, other| one.name().cmp(other.name()));
     assert_eq!(bundle.sets().unwrap(), expected);
-    assert_eq!(bundle.verify(), Ok(()));
+    assert_eq!(bundle.verify(), Ok(expected));
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
 /// Adds the sets of a bundle, every byte of which is checked; a name that `sidecarSets` has, too, is an error.
 fn bundled(text: &str, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("bundle");
-    let read = Bundle::read(text).and_then(|bundle| bundle.verify().and_then(|()| bundle.sets()));
+    let read = Bundle::read(text).and_then(|bundle| bundle.verify());
     let bundled = match read {
         Ok(bundled) => bundled,
         Err(error) => return errors.push(FieldError::new(&path, Cause::Invalid, error.to_string())),

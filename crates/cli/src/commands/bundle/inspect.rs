@@ -61,9 +61,7 @@ fn find(source: &Arc<Source>) -> anyhow::Result<String> {
 }
 
 fn read(text: &str) -> Result<Vec<SidecarSet>, BundleError> {
-    let bundle = Bundle::read(text)?;
-    bundle.verify()?;
-    bundle.sets()
+    Bundle::read(text)?.verify()
 }
 
 fn described(name: &str, text: &str, sets: &[SidecarSet]) -> String {
