@@ -6,7 +6,7 @@ use super::damaged;
 use crate::lookup::{Lookup, Memo};
 use crate::ordered::Set;
 use crate::outcome::{Outcome, Refusal, Verdict};
-use crate::request::{Request, Target};
+use crate::request::{Operation, Request, Target};
 use crate::select::{self, compiled::CompiledSet};
 use crate::service_account::author::Author;
 use crate::service_account::declared::Declared;
@@ -32,7 +32,9 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dy
                 old_object,
                 author: &Author::of(&request.user_info),
             };
-            let is_asked = rules.protect_in_use && settings.gates.service_account_injection;
+            // Only the deletion of an account is a question of who uses it; opening a whole bundle takes time.
+            let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
+            let is_asked = is_deletion && rules.protect_in_use && settings.gates.service_account_injection;
             let sets = match if is_asked { settings.all_sidecar_sets() } else { Ok(Cow::default()) } {
                 Ok(sets) => sets,
                 Err(error) => return damaged(&error),

@@ -38,8 +38,8 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
         let invalid = validation::check_gate(set, old);
         (Declared::default(), Findings { invalid, ..Findings::default() })
     };
-    let changes = old.is_none_or(|old| author::concerns(set, &prepared(old)));
-    if !changes || !is_fine || !findings.is_fine() {
+    // Whether anything changes comes last: the old object has to be defaulted to tell.
+    if !is_fine || !findings.is_fine() || !old.is_none_or(|old| author::concerns(set, &prepared(old))) {
         return findings;
     }
     let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);
