@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use crate::field::FieldPath;
 use crate::inject::clash;
 use crate::inject::container::names_in_pod;
 use crate::json;
 use crate::lookup::Lookup;
 use crate::ordered::{Map, Set};
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::author;
 use crate::service_account::decide::{self, App, Asking, Decision};
@@ -193,23 +194,15 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
     }
     for container in tokens::containers(pod) {
         let name = pod::name(container);
-        if json::flag(container, &["securityContext", "privileged"])
-            && !owners.values().any(|containers| containers.iter().any(|owner| owner == name))
-        {
+        if json::flag(container, &["securityContext", "privileged"]) && !tokens::is_owner(owners, name) {
             warnings.push(format!("container \"{name}\" is privileged and can read the tokens of the Pod's sidecars"));
         }
     }
     warnings
 }
 
-fn refusal(set: &str, field: crate::field::FieldPath, problem: String) -> Reason {
-    Reason {
-        sidecar_set: Some(set.to_owned()),
-        field,
-        problem,
-        remedy: "correct the SidecarSet".to_owned(),
-        code: Code::Forbidden,
-    }
+fn refusal(set: &str, field: FieldPath, problem: String) -> Reason {
+    Reason::forbidden(Some(set), field, problem, "correct the SidecarSet")
 }
 
 #[cfg(test)]

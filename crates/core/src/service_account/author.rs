@@ -14,7 +14,7 @@ use crate::field::FieldPath;
 use crate::json;
 use crate::names;
 use crate::ordered::Set;
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::sidecar_set::SidecarSet;
 
@@ -153,29 +153,18 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     for (index, rule) in declared.permissions.iter().enumerate() {
         let one = std::slice::from_ref(rule);
         if permissions::count(one) > COMBINATIONS_MAX {
-            reasons.push(Reason {
-                sidecar_set: Some(set.to_owned()),
-                field: path().index(index),
-                problem: format!("stands for more than {COMBINATIONS_MAX} permissions"),
-                remedy: "name fewer groups, resources, verbs or objects".to_owned(),
-                code: Code::Forbidden,
-            });
+            let problem = format!("stands for more than {COMBINATIONS_MAX} permissions");
+            let remedy = "name fewer groups, resources, verbs or objects";
+            reasons.push(Reason::forbidden(Some(set), path().index(index), problem, remedy));
             continue;
         }
         let atoms = permissions::atoms(one);
         let hit = atoms.iter().find_map(|atom| Some((atom, permissions::denial(atom, &rules.deny_permissions)?)));
         if let Some((atom, entry)) = hit {
-            reasons.push(Reason {
-                sidecar_set: Some(set.to_owned()),
-                field: path().index(index),
-                problem: format!(
-                    "grants {}, which reaches {}; nobody may give that to a sidecar",
-                    shown(atom),
-                    shown(entry)
-                ),
-                remedy: "grant less, or change serviceAccounts.denyPermissions".to_owned(),
-                code: Code::Forbidden,
-            });
+            let (granted, listed) = (shown(atom), shown(entry));
+            let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");
+            let remedy = "grant less, or change serviceAccounts.denyPermissions";
+            reasons.push(Reason::forbidden(Some(set), path().index(index), problem, remedy));
         }
     }
     reasons
@@ -189,13 +178,7 @@ pub fn check(
     rules: &Rules,
     inquiry: &mut Inquiry<'_>,
 ) -> Vec<Reason> {
-    let refuse = |field: FieldPath, problem: String, remedy: &str| Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field,
-        problem,
-        remedy: remedy.to_owned(),
-        code: Code::Forbidden,
-    };
+    let refuse = |field, problem: String, remedy: &str| Reason::forbidden(Some(set.name()), field, problem, remedy);
     let everywhere = vec![""];
     let namespaces: Set<&str> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
     let too_many = || {
@@ -254,7 +237,7 @@ pub fn check(
     };
     run().unwrap_or_else(|why| {
         let late = ("too many permissions to verify in one request", "split them over several SidecarSets");
-        vec![unanswered(set, path(), why, late, "the author's permissions could not be verified")]
+        vec![unanswered(set, path(), &why, late, "the author's permissions could not be verified")]
     })
 }
 
@@ -280,18 +263,12 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
                 for verb in verbs {
                     let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };
                     if inquiry.ask(&subject, namespace, wanted.clone())? {
-                        return Ok(vec![Reason {
-                            sidecar_set: Some(set.name().to_owned()),
-                            field: FieldPath::new("spec.serviceAccountName"),
-                            problem: format!(
-                                "ServiceAccount \"{account}\" may {} {}",
-                                shown(&wanted),
-                                place(namespace)
-                            ),
-                            remedy: "name an account with fewer permissions, or change serviceAccounts.denyPermissions"
-                                .to_owned(),
-                            code: Code::Forbidden,
-                        }]);
+                        let problem =
+                            format!("ServiceAccount \"{account}\" may {} {}", shown(&wanted), place(namespace));
+                        let remedy =
+                            "name an account with fewer permissions, or change serviceAccounts.denyPermissions";
+                        let field = FieldPath::new("spec.serviceAccountName");
+                        return Ok(vec![Reason::forbidden(Some(set.name()), field, problem, remedy)]);
                     }
                 }
             }
@@ -302,23 +279,17 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
         let late = "too many permissions of the ServiceAccount to verify in one request";
         let remedy = "name fewer namespaces in spec.namespaceSelector, or try again";
         let failed = "the permissions of the ServiceAccount could not be verified";
-        vec![unanswered(set, FieldPath::new("spec.serviceAccountName"), why, (late, remedy), failed)]
+        vec![unanswered(set, FieldPath::new("spec.serviceAccountName"), &why, (late, remedy), failed)]
     })
 }
 
 /// P3: what could not be verified is refused.
-fn unanswered(set: &SidecarSet, field: FieldPath, why: Unanswered, late: (&str, &str), failed: &str) -> Reason {
-    let (problem, remedy) = match why {
-        Unanswered::OutOfTime => (late.0, late.1.to_owned()),
-        Unanswered::Failed(remedy) => (failed, remedy),
+fn unanswered(set: &SidecarSet, field: FieldPath, why: &Unanswered, late: (&str, &str), failed: &str) -> Reason {
+    let (problem, remedy) = match &why {
+        Unanswered::OutOfTime => late,
+        Unanswered::Failed(remedy) => (failed, remedy.as_str()),
     };
-    Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field,
-        problem: problem.to_owned(),
-        remedy,
-        code: Code::Forbidden,
-    }
+    Reason::forbidden(Some(set.name()), field, problem.to_owned(), remedy)
 }
 
 /// Whether any of the four fields, or an annotation that stands for one, is set (V1).

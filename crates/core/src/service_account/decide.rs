@@ -249,6 +249,9 @@ impl Target {
     }
 }
 
+/// What to do about a merged account that is not the Pod's to have.
+const ANOTHER_ACCOUNT: &str = "name another ServiceAccount; merged ones are set by the policy alone";
+
 fn field() -> FieldPath {
     FieldPath::new("spec.serviceAccountName")
 }
@@ -280,26 +283,16 @@ fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
 
 /// E6: a merged account belongs to the Pods of exactly its sets.
 pub fn foreign_merged(account: &str) -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: field(),
-        problem: format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's"),
-        remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
-        code: Code::Forbidden,
-    }
+    let problem = format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's");
+    Reason::forbidden(None, field(), problem, ANOTHER_ACCOUNT)
 }
 
 /// E6: the token of a merged account is for sidecars alone.
 fn greedy(account: &str, container: &str) -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: field(),
-        problem: format!(
-            "container \"{container}\" mounts a token of the merged ServiceAccount \"{account}\", which is for sidecars alone"
-        ),
-        remedy: "name another ServiceAccount; merged ones are set by the policy alone".to_owned(),
-        code: Code::Forbidden,
-    }
+    let problem = format!(
+        "container \"{container}\" mounts a token of the merged ServiceAccount \"{account}\", which is for sidecars alone"
+    );
+    Reason::forbidden(None, field(), problem, ANOTHER_ACCOUNT)
 }
 
 /// M2, B0: why the account of the Pod is not to be changed.

@@ -7,7 +7,7 @@ use super::names;
 use crate::field::FieldPath;
 use crate::json::{self, Object, object_of};
 use crate::ordered::{Map, Set};
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pod;
 
 /// The Pod's lists of containers.
@@ -67,11 +67,21 @@ fn volume<'a>(pod: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// A5-8: whether a mount gives a token to its container: it is at the token path, or of a volume that projects one.
 pub fn is_of_token(pod: &Value, mount: &Value) -> bool {
-    names::is_mount_path(json::text(mount, &["mountPath"])) || volume(pod, pod::name(mount)).is_some_and(projects_token)
+    is_at_path(mount) || volume(pod, pod::name(mount)).is_some_and(projects_token)
 }
 
 fn mounts(container: &Value) -> &[Value] {
     json::items(container, &["volumeMounts"])
+}
+
+/// Whether a container of this name belongs to any of the sets.
+pub fn is_owner(owners: &Owners, name: &str) -> bool {
+    owners.values().any(|containers| containers.iter().any(|owner| owner == name))
+}
+
+/// Whether a mount is where clients look for a token.
+fn is_at_path(mount: &Value) -> bool {
+    names::is_mount_path(json::text(mount, &["mountPath"]))
 }
 
 /// B0: a container outside `owners` that mounts a token of the Pod's account besides the automounted one, which would
@@ -81,13 +91,11 @@ pub fn further_token<'a>(pod: &'a Value, owners: &Owners) -> Option<&'a str> {
         mounts(container).iter().any(|mount| {
             let name = pod::name(mount);
             let Some(volume) = volume(pod, name) else { return false };
-            let automount = is_automounted(volume) && names::is_mount_path(json::text(mount, &["mountPath"]));
+            let automount = is_automounted(volume) && is_at_path(mount);
             projects_token(volume) && !automount && !name.starts_with(names::TOKEN_VOLUME_PREFIX)
         })
     };
-    let is_owner =
-        |container: &&Value| owners.values().any(|names| names.iter().any(|name| name == pod::name(container)));
-    containers(pod).filter(|container| !is_owner(container)).find(holds).map(pod::name)
+    containers(pod).filter(|container| !is_owner(owners, pod::name(container))).find(holds).map(pod::name)
 }
 
 /// What of ours a container reaches for that `owns` does not allow: volumes and Secrets with tokens, by name.
@@ -108,7 +116,7 @@ fn reaches(pod: &Value, container: &Value, owns: &dyn Fn(&str) -> bool) -> Vec<S
             }
         }
     }
-    for secret in secrets_of_environment(container) {
+    for (_, secret) in secrets_of_environment(container) {
         if secret_of_ours(secret) {
             found.push(format!("takes its environment from the Secret \"{secret}\""));
         }
@@ -145,13 +153,9 @@ pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason
             accounts.iter().any(|(account, owners)| owners.contains(name) && names::token_volume(account) == mounted)
         };
         for what in reaches(pod, container, &owns) {
-            reasons.push(Reason {
-                sidecar_set: None,
-                field: FieldPath::new("spec"),
-                problem: format!("container \"{name}\" {what}, which belongs to a sidecar"),
-                remedy: "remove it; only the containers of the SidecarSet may hold its token".to_owned(),
-                code: Code::Forbidden,
-            });
+            let problem = format!("container \"{name}\" {what}, which belongs to a sidecar");
+            let remedy = "remove it; only the containers of the SidecarSet may hold its token";
+            reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, remedy));
         }
     }
     reasons
@@ -167,19 +171,12 @@ pub fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason>
         let is_there = (token == Token::OfSecret || json::text(pod, &["spec", "serviceAccountName"]) == account)
             && volume(pod, &name).is_some_and(|volume| *volume == token_volume(&name, account, token));
         for container in containers(pod).filter(|container| owners.contains(pod::name(container))) {
-            let mut at_path = mounts(container)
-                .iter()
-                .filter(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
-                .peekable();
+            let mut at_path = mounts(container).iter().filter(|mount| is_at_path(mount)).peekable();
             let has = is_there && at_path.peek().is_some() && at_path.all(|mount| pod::name(mount) == name);
             if !has {
-                reasons.push(Reason {
-                    sidecar_set: None,
-                    field: FieldPath::new("spec"),
-                    problem: format!("sidecar \"{}\" lacks the token of \"{account}\"", pod::name(container)),
-                    remedy: "find the webhook that took it away, or the injecting policy that did not run".to_owned(),
-                    code: Code::Forbidden,
-                });
+                let problem = format!("sidecar \"{}\" lacks the token of \"{account}\"", pod::name(container));
+                let remedy = "find the webhook that took it away, or the injecting policy that did not run";
+                reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, remedy));
             }
         }
     }
@@ -207,13 +204,9 @@ pub fn regained(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason>
         let name = pod::name(container);
         let holds = |mount: &Value| volume(pod, pod::name(mount)).is_some_and(projects_token);
         if !owners.is_some_and(|owners| owners.contains(name)) && mounts(container).iter().any(holds) {
-            reasons.push(Reason {
-                sidecar_set: None,
-                field: FieldPath::new("spec"),
-                problem: format!("container \"{name}\" mounts a token of \"{account}\", which is for sidecars alone"),
-                remedy: "find the webhook that changed the Pod after it was injected".to_owned(),
-                code: Code::Forbidden,
-            });
+            let problem = format!("container \"{name}\" mounts a token of \"{account}\", which is for sidecars alone");
+            let remedy = "find the webhook that changed the Pod after it was injected";
+            reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, remedy));
         }
     }
     reasons
@@ -228,10 +221,16 @@ pub fn secrets_of_volume(volume: &Value) -> Vec<&str> {
     secrets
 }
 
-fn secrets_of_environment(container: &Value) -> Vec<&str> {
-    let from = json::items(container, &["envFrom"]).iter().map(|from| json::text(from, &["secretRef", "name"]));
-    let env = json::items(container, &["env"]);
-    from.chain(env.iter().map(|env| json::text(env, &["valueFrom", "secretKeyRef", "name"]))).collect()
+/// The Secrets of a container's environment, with the field that names them.
+pub fn secrets_of_environment(container: &Value) -> Vec<(&'static str, &str)> {
+    let mut secrets = Vec::new();
+    for from in json::items(container, &["envFrom"]) {
+        secrets.push(("envFrom", json::text(from, &["secretRef", "name"])));
+    }
+    for variable in json::items(container, &["env"]) {
+        secrets.push(("env", json::text(variable, &["valueFrom", "secretKeyRef", "name"])));
+    }
+    secrets
 }
 
 /// Which containers own which account, from a decision.
@@ -292,8 +291,7 @@ fn hide(
     warnings: &mut Vec<String>,
 ) {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
-    let at_path = |mount: &Value| names::is_mount_path(json::text(mount, &["mountPath"]));
-    let automounted = |mount: &Value| at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
+    let automounted = |mount: &Value| is_at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
     // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
     let automounts = containers(before).any(|container| mounts(container).iter().any(automounted));
     let mut left = Set::new();
@@ -306,7 +304,7 @@ fn hide(
                 let count = mounts.len();
                 mounts.retain(|mount| !automounted(mount));
                 for mount in &*mounts {
-                    loses &= !at_path(mount);
+                    loses &= !is_at_path(mount);
                     left.insert(pod::name(mount).to_owned());
                 }
                 if mounts.is_empty() && count > 0 {
@@ -338,13 +336,8 @@ fn give(
 ) {
     let name = names::token_volume(account);
     let wanted = token_volume(&name, account, token);
-    let refuse = |field: String, problem: String, remedy: &str| Reason {
-        sidecar_set: None,
-        field: FieldPath::new(field),
-        problem,
-        remedy: remedy.to_owned(),
-        code: Code::Forbidden,
-    };
+    let refuse =
+        |field: String, problem: String, remedy: &str| Reason::forbidden(None, FieldPath::new(field), problem, remedy);
     match volume(before, &name) {
         None => {
             if let Some(volumes) = json::list_mut(spec, "volumes") {
@@ -415,7 +408,7 @@ fn give(
 /// place of one of the SidecarSet that is called like it. What is mounted where the token belongs is judged there.
 fn is_of_another(pod: &Value, mount: &Value, account: &str) -> bool {
     json::text(pod, &["spec", "serviceAccountName"]) != account
-        && !names::is_mount_path(json::text(mount, &["mountPath"]))
+        && !is_at_path(mount)
         && volume(pod, pod::name(mount)).is_some_and(projects_token)
 }
 

@@ -1,7 +1,5 @@
 //! What the fields of a SidecarSet may say (`serviceaccounts.md` A3, E1, E3, E4): everything that nobody has to be asked.
 
-use serde_json::Value;
-
 use super::author;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
 use super::names;
@@ -11,7 +9,7 @@ use crate::field::{FieldError, FieldPath};
 use crate::format;
 use crate::json;
 use crate::names::NAMESPACE_NAME_LABEL;
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pod;
 use crate::selector::{Op, Requirement, Selector, Values, overlap};
 use crate::sidecar_set::SidecarSet;
@@ -175,7 +173,7 @@ fn check_mounts(set: &SidecarSet, errors: &mut Vec<FieldError>) {
                     errors.push(FieldError::invalid(&path.index(index).child("mountPath"), mount_path, detail));
                 }
             }
-            for (field, value) in environment(container) {
+            for (field, value) in tokens::secrets_of_environment(container) {
                 if value.starts_with(names::TOKEN_SECRET_PREFIX) {
                     let detail = format!("the Secret \"{value}\" belongs to isolated sidecars; remove it");
                     let path = FieldPath::new("spec").child(list).index(index).child(field);
@@ -186,26 +184,8 @@ fn check_mounts(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The Secrets of a container's environment, with the field that names them.
-fn environment(container: &Value) -> Vec<(&'static str, &str)> {
-    let mut secrets = Vec::new();
-    for from in json::items(container, &["envFrom"]) {
-        secrets.push(("envFrom", json::text(from, &["secretRef", "name"])));
-    }
-    for variable in json::items(container, &["env"]) {
-        secrets.push(("env", json::text(variable, &["valueFrom", "secretKeyRef", "name"])));
-    }
-    secrets
-}
-
 pub(super) fn refusal(set: &SidecarSet, field: FieldPath, problem: String, remedy: &str) -> Reason {
-    Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field,
-        problem,
-        remedy: remedy.to_owned(),
-        code: Code::Forbidden,
-    }
+    Reason::forbidden(Some(set.name()), field, problem, remedy)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::admission::pod::{Context, PodRequest, admit};
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
 use crate::lookup::{Answer, ObjectRef};
+use crate::outcome::Code;
 use crate::outcome::{Outcome, Verdict};
 use crate::service_account::decide::{Grant, Token};
 use crate::settings::Role;

@@ -53,13 +53,7 @@ fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure>
 }
 
 fn forbidden(field: &str, problem: String, remedy: &str) -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: FieldPath::new(field),
-        problem,
-        remedy: remedy.to_owned(),
-        code: Code::Forbidden,
-    }
+    Reason::forbidden(None, FieldPath::new(field), problem, remedy)
 }
 
 fn unreadable(field: &str, what: &str, failure: Failure, api_version: &str, kind: &str) -> Reason {

@@ -1,7 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::rules::Allowed;
 use super::*;
