@@ -1,13 +1,13 @@
 //! `pillion bundle` as people use it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod support;
+
 use std::fs;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::pillion;
 
 const SETS: &str = "\
 apiVersion: apps.kruise.io/v1beta1
@@ -32,34 +32,12 @@ metadata: {name: p, namespace: shop, labels: {app: web}}
 spec: {containers: [{name: app, image: registry.example.com/app:1}]}
 ";
 
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
 /// A folder with the SidecarSets and a Pod.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("sets.yaml"), SETS).unwrap();
     fs::write(folder.path().join("pod.yaml"), POD).unwrap();
     folder
-}
-
-fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("pillion"))
-        .args(args)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // One that does not read is no reason to fail.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 #[test]

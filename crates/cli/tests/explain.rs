@@ -1,13 +1,14 @@
 //! `pillion explain` as people use it.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod support;
+
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use rstest::rstest;
 use serde_json::Value;
+use support::{Run, pillion};
 
 /// SidecarSets of every fate in Namespace `shop`, for Pods with `app: web`.
 const SETS: &str = "\
@@ -83,12 +84,6 @@ spec:
   containers: [{name: web, image: x:1}]
 ";
 
-struct Answer {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
 /// A folder with the files above.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -99,24 +94,11 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn explain_in(folder: &Path, args: &[&str], stdin: &str) -> Answer {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("pillion"))
-        .arg("explain")
-        .args(args)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that fails early does not read it.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Answer { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+fn explain_in(folder: &Path, args: &[&str], stdin: &str) -> Run {
+    pillion(folder, &[&["explain"], args].concat(), stdin)
 }
 
-fn explain(args: &[&str]) -> Answer {
+fn explain(args: &[&str]) -> Run {
     explain_in(folder().path(), args, "")
 }
 
@@ -148,7 +130,7 @@ Deployment shop/web: 1 of 5 SidecarSets injected
   team       not injected: spec.namespaceSelector.matchLabels[team]: Namespace \"shop\" has \"b\", wanted \"a\"
 "
     );
-    assert_eq!((answer.code, answer.err.as_str()), (Some(0), ""));
+    assert_eq!((answer.code, answer.err.as_str()), (0, ""));
 }
 
 #[test]
@@ -166,7 +148,7 @@ Deployment shop/web: 1 of 5 SidecarSets injected
 "
     );
     let answer = explain(&["web.yaml", "sets.yaml", "--sidecar-set", "agnet"]);
-    assert_eq!(answer.code, Some(2));
+    assert_eq!(answer.code, 2);
     assert_eq!(
         answer.err,
         "error: there is no SidecarSet \"agnet\"; there are agent, api-only, elsewhere, paused, team\n"
@@ -185,7 +167,7 @@ Deployment shop/web: the policy refuses it (403)
            to do: rename the Pod's \"web\" or the sidecar
 "
     );
-    assert_eq!(answer.code, Some(1));
+    assert_eq!(answer.code, 1);
 }
 
 #[test]
@@ -233,7 +215,7 @@ fn machines_read_the_same_as_json_and_yaml() {
 fn a_request_of_an_api_server_is_explained(#[case] file: &str) {
     let settings = test_data("settings-log-agent.json");
     let answer = explain(&[&test_data(file), "--settings", &settings]);
-    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    assert_eq!(answer.code, 0, "{}", answer.err);
     assert!(answer.out.contains("log-agent  injected: Pods with mode=strip\n"), "{}", answer.out);
 }
 
@@ -243,18 +225,14 @@ fn what_is_no_creation_is_told_so() {
     let says = "operation: this is a delete of pod; SidecarSets are injected when a Pod is created, and never after\n";
     assert!(answer.out.contains(says), "{}", answer.out);
     assert!(answer.out.starts_with("Pod default/p-strip: nothing to inject\n"), "{}", answer.out);
-    assert_eq!(answer.code, Some(0));
+    assert_eq!(answer.code, 0);
 }
 
 #[test]
 fn a_pod_that_was_injected_before_has_it_already() {
     let folder = folder();
-    let injected = Command::new(assert_cmd::cargo::cargo_bin!("pillion"))
-        .args(["inject", "web.yaml", "--sidecar-sets", "sets.yaml", "--as-pods"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let pod = String::from_utf8(injected.stdout).unwrap();
+    let args = ["inject", "web.yaml", "--sidecar-sets", "sets.yaml", "--as-pods"];
+    let pod = pillion(folder.path(), &args, "").out;
     let answer = explain_in(folder.path(), &["-", "sets.yaml", "--sidecar-set", "agent"], &pod);
     assert!(answer.out.contains("agent  injected already: Pods with app=web\n"), "{}{}", answer.out, answer.err);
     assert!(answer.out.contains("container agent-1: there already, 1 of 3 containers"), "{}", answer.out);
@@ -287,10 +265,10 @@ fn a_policy_that_is_not_asked_is_told_so() {
             "    to do: set mode to protect",
         ]
     );
-    assert_eq!(monitor.code, Some(0));
+    assert_eq!(monitor.code, 0);
     let unable = explain("protect", false);
     assert!(unable.out.contains("the policy's spec.mutating: the policy server refuses"), "{}", unable.out);
-    assert_eq!(unable.code, Some(1));
+    assert_eq!(unable.code, 1);
 }
 
 #[rstest]
@@ -305,7 +283,7 @@ fn errors_exit_with_2_and_print_nothing(#[case] args: &[&str], #[case] says: &st
     fs::copy(test_data("sidecarset-create-review.json"), folder.path().join("review.json")).unwrap();
     fs::write(folder.path().join("unknown.yaml"), "nonsense: 1\n").unwrap();
     let answer = explain_in(folder.path(), args, "");
-    assert_eq!((answer.code, answer.out.as_str()), (Some(2), ""), "{}", answer.err);
+    assert_eq!((answer.code, answer.out.as_str()), (2, ""), "{}", answer.err);
     assert!(answer.err.contains(says), "{}", answer.err);
 }
 
@@ -314,5 +292,5 @@ fn a_pod_without_sets_is_explained_all_the_same() {
     let answer = explain(&["web.yaml"]);
     assert_eq!(answer.out, "Deployment shop/web: no SidecarSets\n");
     assert!(answer.err.contains("no SidecarSets: give them"), "{}", answer.err);
-    assert_eq!(answer.code, Some(0));
+    assert_eq!(answer.code, 0);
 }

@@ -1,12 +1,15 @@
 //! `pillion inject`, as people use it.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod support;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::{Run, pillion};
 
 const SET: &str = "apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -33,19 +36,6 @@ kind:   Service
 metadata: {name: s}
 ";
 
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Run {
-    /// The output without the lines of hashes.
-    fn readable(&self) -> String {
-        self.out.lines().filter(|line| !line.contains("sidecarset-hash")).collect::<Vec<_>>().join("\n")
-    }
-}
-
 /// Runs `pillion inject` in a folder with these files; the time of injection is fixed.
 fn run(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
     let folder = tempfile::tempdir().unwrap();
@@ -58,15 +48,7 @@ fn run(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
 }
 
 fn run_in(folder: &Path, args: &[&str], stdin: &str) -> Run {
-    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
-        .current_dir(folder)
-        .args(["inject", "--now", "2026-01-02T03:04:05Z"])
-        .args(args)
-        .write_stdin(stdin)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    pillion(folder, &[&["inject", "--now", "2026-01-02T03:04:05Z"], args].concat(), stdin)
 }
 
 /// The containers of the Pod spec at a pointer.

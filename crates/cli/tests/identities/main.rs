@@ -3,11 +3,14 @@
 
 mod explain;
 mod run;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::fs;
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::{Run, pillion};
 
 const SETTINGS: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
 
@@ -60,23 +63,6 @@ fn accounts(names: &[&str]) -> String {
     names.iter().map(account).collect()
 }
 
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Run {
-    /// The output without the lines of hashes.
-    fn readable(&self) -> String {
-        self.out.lines().filter(|line| !line.contains("sidecarset-hash")).collect::<Vec<_>>().join("\n")
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
-    }
-}
-
 /// Runs a command on the Deployment, SidecarSets and whatever else, with the gate on.
 fn preview(command: &str, others: &str, args: &[&str]) -> Run {
     preview_on(WEB, command, others, args)
@@ -87,14 +73,8 @@ fn preview_on(input: &str, command: &str, others: &str, args: &[&str]) -> Run {
     for (name, text) in [("web.yaml", input), ("others.yaml", others), ("settings.yaml", SETTINGS)] {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
-        .current_dir(folder.path())
-        .args([command, "web.yaml", "--sidecar-sets", "others.yaml", "--settings", "settings.yaml"])
-        .args(args)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    let given = [command, "web.yaml", "--sidecar-sets", "others.yaml", "--settings", "settings.yaml"];
+    pillion(folder.path(), &[&given, args].concat(), "")
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! Runs of the command line that the tests share.
+#![allow(dead_code, clippy::panic, clippy::unwrap_used)] // Each test file uses its part; a panic is how a test fails.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// How a run ended.
+pub struct Run {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    /// The output without the lines of hashes.
+    pub fn readable(&self) -> String {
+        self.out.lines().filter(|line| !line.contains("sidecarset-hash")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The output, which is JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+}
+
+/// Runs `pillion` in a folder; whether it reads what it is given is its own business.
+pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .current_dir(folder)
+        .args(args)
+        .write_stdin(stdin)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
