@@ -40,11 +40,11 @@ fn preimage(spec: &Value, style: Style) -> String {
 
 /// The mapped SHA-256 of a text (H-8).
 fn digest(text: &str) -> String {
-    safe_encode(&sha256(text))
+    safe_encode(&sha256(text.as_bytes()))
 }
 
 /// The SHA-256 of a text, as 64 hexadecimal digits.
-pub(crate) fn sha256(text: &str) -> String {
+pub(crate) fn sha256(text: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(text) {
         // Writing to a String cannot fail.
