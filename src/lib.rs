@@ -4,6 +4,8 @@
 //! out: a guest error or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
 
 mod host;
+#[cfg(target_arch = "wasm32")]
+mod memory;
 mod payload;
 mod response;
 mod runtime;

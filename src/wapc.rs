@@ -35,6 +35,9 @@ unsafe extern "C" {
 // Native tests link the SDK, and with it another function of this name.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn __guest_call(operation_length: usize, payload_length: usize) -> i32 {
+    // SAFETY: nothing was allocated yet in this call, and of earlier ones nothing is left: hosts copy answers before
+    // `__guest_call` returns, and the statics of the module are constants.
+    unsafe { crate::runtime::begin() };
     let mut operation: Vec<u8> = Vec::with_capacity(operation_length);
     let mut payload: Vec<u8> = Vec::with_capacity(payload_length);
     // SAFETY: both buffers have room for the lengths that the host has just announced, nothing else points at them, and
