@@ -11,6 +11,7 @@ mod response;
 mod runtime;
 pub mod wapc;
 
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use pillion_core::admission::{self, World};
@@ -36,18 +37,19 @@ fn validate(payload: Vec<u8>) -> Vec<u8> {
 
 fn decide(payload: Vec<u8>) -> Result<Outcome, Refusal> {
     let mut payload = Payload::read(payload)?;
-    let mut request = Request::decode(payload.envelope())?;
+    // All memory is taken back at once: to walk through a Pod just to free it would take longer than to judge it.
+    let mut request = ManuallyDrop::new(Request::decode(payload.envelope())?);
     if request.target() == Target::Other {
         return Ok(Verdict::Unchanged.into());
     }
     request.object = payload.request("object")?;
     request.old_object = payload.request("oldObject")?;
-    let settings = payload.settings()?;
+    let settings = ManuallyDrop::new(payload.settings()?);
     let started = runtime::monotonic();
     // Without a clock nobody can say that there is time left.
     let elapsed = || runtime::monotonic().zip(started).map_or(Duration::MAX, |(now, then)| now.saturating_sub(then));
     let world = World { lookup: &host::Host, authorizer: &host::Host, now: now(), elapsed: &elapsed };
-    Ok(admission::admit(request, &settings, world))
+    Ok(admission::admit(&mut request, &settings, world))
 }
 
 fn validate_settings(payload: &[u8]) -> Vec<u8> {
