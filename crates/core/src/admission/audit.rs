@@ -17,6 +17,9 @@ pub const REFUSED_BY: &str = "refused-by";
 /// Why it was refused, by code: `undecodable`, `forbidden`, `invalid` or `unavailable`.
 pub const REFUSED_BECAUSE: &str = "refused-because";
 
+/// Why the ConfigMap of `bundleRef` could not be used.
+pub const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
+
 /// What was injected; nothing where nothing was.
 pub fn injected(sidecars: &Map<String, Vec<String>>) -> Map<&'static str, String> {
     if sidecars.is_empty() {

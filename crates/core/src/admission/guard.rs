@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::damaged;
+use super::bundle_ref::{self, Asker, Notice};
+use super::{World, damaged};
 use crate::lookup::{Lookup, Memo};
 use crate::ordered::Set;
 use crate::outcome::{Outcome, Refusal, Verdict};
@@ -10,16 +11,17 @@ use crate::request::{Operation, Request, Target};
 use crate::select::{self, compiled::CompiledSet};
 use crate::service_account::author::Author;
 use crate::service_account::declared::Declared;
-use crate::service_account::guards::{Findings, ephemeral, managed, secret, template};
+use crate::service_account::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
 
 /// Answers a request that one of the guards is about.
-pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dyn Lookup) -> Outcome {
-    let lookup = &Memo::new(lookup);
+pub fn admit(request: &Request, target: Target, settings: &Settings, world: World<'_>) -> Outcome {
+    let lookup = &Memo::new(world.lookup);
     let rules = &settings.service_accounts;
     let (object, old_object) = (&request.object, &request.old_object);
     let mut changed = None;
+    let mut notice = Notice::default();
     let findings = match target {
         Target::EphemeralContainers => ephemeral::judge(object, old_object, rules),
         Target::WorkloadWrite => template::judge(object, old_object),
@@ -34,11 +36,21 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dy
             };
             // Only the deletion of an account is a question of who uses it; opening a whole bundle takes time.
             let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
-            let is_asked = is_deletion && rules.protect_in_use && settings.gates.service_account_injection;
-            let sets = match if is_asked { settings.all_sidecar_sets() } else { Ok(Cow::default()) } {
+            let is_asked = is_deletion
+                && rules.protect_in_use
+                && settings.gates.service_account_injection
+                && !is_exempt(change.author, rules);
+            let mut sets = match if is_asked { settings.all_sidecar_sets() } else { Ok(Cow::default()) } {
                 Ok(sets) => sets,
                 Err(error) => return damaged(&error),
             };
+            if is_asked {
+                let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
+                notice = match bundle_ref::add(&mut sets, settings, asker, world, &|bundle| bundle.sets()) {
+                    Ok(notice) => notice,
+                    Err(refused) => return refused,
+                };
+            }
             managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, &sets, lookup))
         }
         Target::SecretWrite => {
@@ -53,7 +65,7 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, lookup: &dy
         (None, Some(object)) => Verdict::Mutated(object),
         (None, None) => Verdict::Unchanged,
     };
-    Outcome { warnings: findings.warnings, ..verdict.into() }
+    notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings)
 }
 
 /// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the

@@ -1,6 +1,7 @@
 //! Decisions, by the kind of object that is admitted.
 
 pub mod audit;
+mod bundle_ref;
 pub mod guard;
 pub mod identity;
 pub mod pod;
@@ -9,7 +10,9 @@ pub mod sidecar_set;
 
 use std::time::Duration;
 
+use self::bundle_ref::Asker;
 use crate::bundle::BundleError;
+use crate::bundle::config_map::Choice;
 use crate::field::FieldPath;
 use crate::json;
 use crate::lookup::Lookup;
@@ -35,7 +38,7 @@ pub struct World<'a> {
 
 /// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
 ///
-/// Look-ups, each at most once: for a Pod the Namespace, then revisions in the order of injection, then the
+/// Look-ups, each at most once: first of all the ConfigMap of `bundleRef` and its shard; for a Pod the Namespace, then revisions in the order of injection, then the
 /// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
 /// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
 /// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
@@ -49,9 +52,15 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
             let asked = pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
             let namespace = asked.namespace();
             let labels = json::object(&request.object, &["metadata", "labels"]);
-            let sidecar_sets = match settings.sidecar_sets_for(namespace, labels) {
+            let mut sidecar_sets = match settings.sidecar_sets_for(namespace, labels) {
                 Ok(sets) => sets,
                 Err(error) => return damaged(&error),
+            };
+            let asker = Asker { namespace: Some(namespace), is_exempt: identity::is_mirror(&request.object) };
+            let choose: Choice<'_> = &|bundle| bundle.sets_for(namespace, labels);
+            let notice = match bundle_ref::add(&mut sidecar_sets, settings, asker, world, choose) {
+                Ok(notice) => notice,
+                Err(refused) => return refused,
             };
             let context = pod::Context {
                 sidecar_sets: &sidecar_sets,
@@ -63,24 +72,32 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
                 rules: &settings.service_accounts,
                 role: settings.role,
             };
-            pod::admit(asked, context)
+            notice.add_to(pod::admit(asked, context), settings)
         }
         Target::SidecarSetWrite => {
             let operation = match request.operation {
                 Operation::Update => sidecar_set::Operation::Update,
                 _ => sidecar_set::Operation::Create,
             };
-            let mut others = Vec::new();
-            match settings.all_sidecar_sets() {
-                Ok(sets) => {
-                    for set in sets.iter() {
-                        others.push(prepared(set));
-                    }
-                }
+            let mut sets = match settings.all_sidecar_sets() {
+                Ok(sets) => sets,
                 Err(error) => return damaged(&error),
+            };
+            // The others of its namespace; where it has several or all of them, those of other shards are the
+            // controller's to compare. What is being deleted has to lose its finalizers.
+            let namespace = sidecar_set::only_namespace(&request.object).map(str::to_owned);
+            let asker = Asker { namespace: namespace.as_deref(), is_exempt: json::is_terminating(&request.object) };
+            let notice = match bundle_ref::add(&mut sets, settings, asker, world, &|bundle| bundle.sets()) {
+                Ok(notice) => notice,
+                Err(refused) => return refused,
+            };
+            let mut others = Vec::new();
+            for set in sets.iter() {
+                others.push(prepared(set));
             }
             let context = sidecar_set::Context {
                 others: &others,
+                is_watched: settings.bundle_source.config_map.is_some(),
                 revisions: &settings.controller_revisions,
                 gates: settings.gates,
                 system_namespace: &settings.system_namespace,
@@ -91,13 +108,20 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
             let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());
             let version = request.kind.version.clone();
             let author = Author::of(&request.user_info);
-            sidecar_set::admit(
-                sidecar_set::SidecarSetRequest { operation, version, object: request.object.take(), old_object, author },
+            let outcome = sidecar_set::admit(
+                sidecar_set::SidecarSetRequest {
+                    operation,
+                    version,
+                    object: request.object.take(),
+                    old_object,
+                    author,
+                },
                 &context,
-            )
+            );
+            notice.add_to(outcome, settings)
         }
         Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
-            guard::admit(request, target, settings, world.lookup)
+            guard::admit(request, target, settings, world)
         }
         Target::ShootWrite => shoot::admit(request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),

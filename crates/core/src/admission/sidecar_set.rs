@@ -9,6 +9,7 @@ use crate::gates::Gates;
 use crate::json;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
+use crate::select::compiled::Scope;
 use crate::service_account::author::{self, Author};
 use crate::service_account::declared;
 use crate::service_account::rules::Rules;
@@ -52,6 +53,8 @@ pub struct SidecarSetRequest {
 pub struct Context<'a> {
     /// The `SidecarSet`s of the settings and the bundle, prepared.
     pub others: &'a [SidecarSet],
+    /// Whether a controller brings SidecarSets of the cluster to the policy (`bundleRef`).
+    pub is_watched: bool,
     /// The ControllerRevisions of the settings.
     pub revisions: &'a [ControllerRevision],
     /// The feature gates.
@@ -134,14 +137,26 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
         outcome.warnings.push([path.as_str(), wrong].concat());
     }
-    if !matches!(outcome.verdict, Verdict::Refused(_)) && !context.others.iter().any(|other| other.name() == set.name())
-    {
+    let is_known = context.is_watched || context.others.iter().any(|other| other.name() == set.name());
+    if !matches!(outcome.verdict, Verdict::Refused(_)) && !is_known {
         outcome.warnings.push(format!(
             "SidecarSet \"{}\" is not among the SidecarSets of this policy and will not be injected; add it to the policy's sidecarSets, or to the bundle that it reads",
             set.name()
         ));
     }
     outcome
+}
+
+/// The one namespace in which an object, which was not decoded, is looked for (P-4, A-10).
+pub fn only_namespace(object: &Value) -> Option<&str> {
+    let namespace = json::text(object, &["spec", "namespace"]);
+    if !namespace.is_empty() {
+        return Some(namespace);
+    }
+    match json::at(object, &["spec", "namespaceSelector"]).map(Scope::of)? {
+        Scope::Namespaces(names) => names.first().copied().filter(|_| names.len() == 1),
+        Scope::Cluster => None,
+    }
 }
 
 /// Decodes an object that has to be of the request's version. Where it names no version or kind, the request's stand
@@ -178,7 +193,7 @@ fn judge(
     context: &Context<'_>,
     identity: &mut service_account::validation::Findings,
 ) -> Option<Refusal> {
-    let Context { others, revisions, gates, system_namespace, whitelist, rules, world } = *context;
+    let Context { others, revisions, gates, system_namespace, whitelist, rules, world, .. } = *context;
     let lookup = world.lookup;
     let mut findings = Findings { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);

@@ -13,6 +13,7 @@
 //! which is verified whenever it is opened. The same sets give the same text.
 
 mod anchors;
+pub mod config_map;
 mod layout;
 mod write;
 

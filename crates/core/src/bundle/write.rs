@@ -4,8 +4,8 @@ use pillion_codec::base64;
 use pillion_codec::crc32::crc32;
 use serde_json::Value;
 
-use super::anchors::Anchor;
 use super::PREFIX;
+use super::anchors::Anchor;
 use super::layout::checksum_of;
 use crate::json::{self, Object};
 use crate::names;

@@ -95,7 +95,7 @@ impl<'a> Scope<'a> {
     /// The value of `kubernetes.io/metadata.name` in `matchLabels`, else the values of the first `In` expression on
     /// that key, else the whole cluster (P-4). Read from the JSON, not from the parsed selector: the reference's index
     /// does not validate.
-    fn of(selector: &'a Value) -> Self {
+    pub fn of(selector: &'a Value) -> Self {
         if let Some(name) = json::at(selector, &["matchLabels", names::NAMESPACE_NAME_LABEL]).and_then(Value::as_str) {
             return Self::Namespaces(vec![name]);
         }

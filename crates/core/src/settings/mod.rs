@@ -4,6 +4,7 @@
 //! run it. [`Settings::validate`] is about sense, `SidecarSet` by `SidecarSet` and between them; it belongs to
 //! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
 
+pub mod bundle_ref;
 mod read;
 pub mod service_accounts;
 pub mod shoots;
@@ -26,6 +27,7 @@ use crate::gates::Gates;
 use crate::json;
 use crate::service_account::rules::Rules;
 use crate::sidecar_set::SidecarSet;
+use bundle_ref::BundleSource;
 use shoots::ShootSettings;
 
 /// Where OpenKruise keeps its configuration, unless told otherwise.
@@ -38,6 +40,8 @@ pub struct Settings {
     pub sidecar_sets: Vec<SidecarSet>,
     /// `bundle`: more of them, compiled; see [`crate::bundle`].
     pub bundle: Option<Text>,
+    /// `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: still more, kept in the cluster.
+    pub bundle_source: BundleSource,
     /// `controllerRevisions`.
     pub controller_revisions: Vec<ControllerRevision>,
     /// `featureGates`.
@@ -69,6 +73,7 @@ impl Default for Settings {
         Self {
             sidecar_sets: Vec::new(),
             bundle: None,
+            bundle_source: BundleSource::default(),
             controller_revisions: Vec::new(),
             gates: Gates::default(),
             system_namespace: SYSTEM_NAMESPACE.to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Role, Settings, naming, service_accounts, shoots, whitelist};
+use super::{Role, Settings, bundle_ref, naming, service_accounts, shoots, whitelist};
 use crate::bundle::{Bundle, Text};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, Place, Report};
@@ -12,11 +12,6 @@ use crate::json;
 use crate::node::Node;
 use crate::ordered::Set;
 use crate::sidecar_set::decode::decode;
-
-/// Settings that this version does not have yet, with the one value that asks for nothing else than it does.
-const SETTINGS_TO_COME: [(&str, Option<&str>); 3] =
-    [("bundleMaxAge", None), ("bundleRef", None), ("onBundleUnavailable", Some("Deny"))];
-const NOT_YET: &str = "not supported by this version of the policy; remove it";
 
 pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings, Vec<FieldError>> {
     let object = match settings {
@@ -29,7 +24,6 @@ pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings
     for (key, value) in object {
         let place = Place::new(&key);
         match (key.as_str(), value) {
-            (key, value) if SETTINGS_TO_COME.iter().any(|(name, _)| *name == key) => to_come(key, &value, &mut errors),
             ("systemNamespace" | "patchPodMetadataWhitelist" | "role" | "bundle", Value::Null) => {}
             ("sidecarSets", value) => each(value, &place, "SidecarSet", &mut errors, &mut |manifest| {
                 decoded.sidecar_sets.push(decode(manifest)?.into_sidecar_set());
@@ -43,6 +37,9 @@ pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings
             }
             ("bundle", Value::String(text)) => decoded.bundle = Some(text.into()),
             ("bundle", other) => errors.push(wrong_type(&place, &other, "a string that `pillion bundle` made")),
+            ("bundleRef" | "onBundleUnavailable" | "bundleMaxAge", value) => {
+                bundle_ref::decode(&Node { value: &value, place }, &key, &mut decoded.bundle_source, &mut errors);
+            }
             ("shoots", value) => decoded.shoots = shoots::decode(&Node { value: &value, place }, &mut errors),
             ("serviceAccounts", value) => {
                 decoded.service_accounts = service_accounts::decode(value, &place.path(), &mut errors);
@@ -73,14 +70,6 @@ pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings
         errors.report(Cause::Invalid, &Place::new("bundle"), None, &error.to_string());
     }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
-}
-
-fn to_come(key: &str, value: &Value, errors: &mut Vec<FieldError>) {
-    let harmless = SETTINGS_TO_COME.iter().find(|(name, _)| *name == key).and_then(|(_, harmless)| *harmless);
-    if value.is_null() || (harmless.is_some() && value.as_str() == harmless) {
-        return;
-    }
-    errors.forbidden(&Place::new(key), NOT_YET);
 }
 
 /// Decodes the manifests in a list of objects of one kind, whose names are unique.

@@ -35,7 +35,7 @@ const SYSTEM: [&str; 3] = [
 ];
 
 /// Whether nobody stands in this author's way.
-fn is_exempt(author: &Author, rules: &Rules) -> bool {
+pub fn is_exempt(author: &Author, rules: &Rules) -> bool {
     author.user == rules.controller_user || SYSTEM.contains(&author.user.as_str())
 }
 

@@ -1,0 +1,90 @@
+//! The SidecarSets that a controller keeps for the policy, and what happens where they cannot be had.
+//!
+//! Where they are needed, they are looked up before anything else.
+
+use std::borrow::Cow;
+
+use super::{World, audit};
+use crate::bundle::config_map::{self, Choice, Unavailable};
+use crate::field::FieldPath;
+use crate::outcome::{Code, Outcome, Reason, Refusal};
+use crate::settings::Settings;
+use crate::settings::bundle_ref::{ConfigMapName, OnUnavailable};
+use crate::sidecar_set::SidecarSet;
+
+/// Whom a request is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// Whose SidecarSets are wanted; `None`: those of the index alone.
+    pub namespace: Option<&'a str>,
+    /// Whether it may go on without them, whatever the settings say.
+    pub is_exempt: bool,
+}
+
+/// A request that was answered without the bundle.
+#[must_use]
+#[derive(Debug, Default)]
+pub struct Notice(Option<Unavailable>);
+
+impl Notice {
+    /// Says so beside the answer.
+    pub fn add_to(self, mut outcome: Outcome, settings: &Settings) -> Outcome {
+        if let Some((unavailable, at)) = self.0.zip(settings.bundle_source.config_map.as_ref()) {
+            outcome.warnings.push([&problem(&unavailable, at), "; judged by the SidecarSets of the settings"].concat());
+            outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
+        }
+        outcome
+    }
+}
+
+/// Adds the SidecarSets that are kept for `asker` to those of the settings.
+///
+/// What starts in the namespace of the ConfigMap is exempt from waiting for the bundle: the controller that has to write
+/// it starts there.
+///
+/// # Errors
+/// The refusal, where the bundle cannot be had and `onBundleUnavailable` is `Deny`.
+pub fn add(
+    sets: &mut Cow<'_, [SidecarSet]>,
+    settings: &Settings,
+    asker: Asker<'_>,
+    world: World<'_>,
+    choose: Choice<'_>,
+) -> Result<Notice, Outcome> {
+    let source = &settings.bundle_source;
+    let Some(at) = &source.config_map else { return Ok(Notice::default()) };
+    match config_map::sets(at, source, asker.namespace, (world.lookup, world.now), choose) {
+        Ok(mut more) => {
+            if !more.is_empty() {
+                sets.to_mut().append(&mut more);
+            }
+            Ok(Notice::default())
+        }
+        Err(unavailable)
+            if asker.is_exempt
+                || source.on_unavailable == OnUnavailable::UseSettings
+                || asker.namespace == Some(&at.namespace) =>
+        {
+            Ok(Notice(Some(unavailable)))
+        }
+        Err(unavailable) => {
+            let reason = Reason {
+                sidecar_set: None,
+                field: FieldPath::new("settings.bundleRef"),
+                problem: problem(&unavailable, at),
+                remedy: [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat(),
+                code: Code::Unavailable,
+            };
+            let mut outcome = Outcome::from(Refusal::from(reason));
+            outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
+            Err(outcome)
+        }
+    }
+}
+
+fn problem(unavailable: &Unavailable, at: &ConfigMapName) -> String {
+    ["ConfigMap \"", &at.namespace, "/", &unavailable.name, "\" ", unavailable.fault.as_str()].concat()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Making the ConfigMaps.
+
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
+use crate::bundle;
+use crate::hash;
+use crate::ordered::{Map, Set};
+use crate::select::compiled::{CompiledSet, Scope};
+use crate::settings::bundle_ref::ConfigMapName;
+use crate::sidecar_set::SidecarSet;
+use crate::time::Timestamp;
+
+/// The longest bundle for one ConfigMap, in bytes: the API server takes 1 MiB of data, keys included.
+pub const TEXT_MAX: usize = 1_000_000;
+
+/// SidecarSets that fit into no ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the SidecarSets that are looked for in every namespace, or those of one namespace, compile to {length} bytes, and a \
+     ConfigMap holds {max}; bind more of them to namespaces, or make them shorter"
+)]
+pub struct TooLong {
+    /// The length of what does not fit, in bytes.
+    pub length: usize,
+    /// What would fit.
+    pub max: usize,
+}
+
+/// The ConfigMaps of some sets, the index last: who applies them in this order leaves a reader with an old index until
+/// everything new is there. One, without shards, where a bundle of at most `max` bytes holds them all ([`TEXT_MAX`]).
+/// Names are unique; the same sets, in any order, give the same ConfigMaps but for the time.
+///
+/// # Errors
+/// [`TooLong`].
+pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
+    let whole = bundle::write(sets);
+    if whole.len() <= max {
+        return Ok(vec![config_map(at, at.name.clone(), time, &json!({BUNDLE: whole}))]);
+    }
+    let generation = hash::sha256(whole.as_bytes());
+    let mut shards = 1;
+    while let Some(next) = (shards <= SHARDS_MAX / 2).then_some(shards * 2) {
+        let texts = sharded(sets, next);
+        let longest = texts.values().map(String::len).max().unwrap_or_default();
+        let everywhere = texts.get(&None).map_or(0, String::len);
+        if everywhere > max || (longest > max && next > SHARDS_MAX / 2) {
+            return Err(TooLong { length: longest, max });
+        }
+        if longest <= max {
+            let map = |shard: Option<u32>| {
+                let text = texts.get(&shard).cloned().unwrap_or_default();
+                let mut data = json!({BUNDLE: text, GENERATION: generation});
+                if let (None, Some(data)) = (shard, data.as_object_mut()) {
+                    data.insert(SHARDS.to_owned(), next.to_string().into());
+                }
+                let name = shard.map_or_else(|| at.name.clone(), |shard| shard_name(&at.name, shard));
+                config_map(at, name, time, &data)
+            };
+            return Ok((0..next).map(Some).chain([None]).map(map).collect());
+        }
+        shards = next;
+    }
+    Err(TooLong { length: whole.len(), max })
+}
+
+/// The texts of the bundles by shard, that of the index at `None`.
+fn sharded(sets: &[SidecarSet], count: u32) -> Map<Option<u32>, String> {
+    let mut parts: Map<Option<u32>, Vec<SidecarSet>> = Map::new();
+    for shard in (0..count).map(Some).chain([None]) {
+        parts.or_default(shard);
+    }
+    for set in sets {
+        match &CompiledSet::of_manifest(set).scope {
+            Scope::Namespaces(names) if !names.is_empty() => {
+                let shards: Set<u32> = names.iter().map(|name| shard_of(name, count)).collect();
+                for shard in shards.iter() {
+                    parts.or_default(Some(*shard)).push(set.clone());
+                }
+            }
+            _ => parts.or_default(None).push(set.clone()),
+        }
+    }
+    let mut texts = Map::new();
+    for (shard, sets) in parts.iter() {
+        texts.insert(*shard, bundle::write(sets));
+    }
+    texts
+}
+
+fn config_map(at: &ConfigMapName, name: String, time: Timestamp, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": at.namespace, "annotations": {TIME: time.to_string()}},
+        "data": data,
+    })
+}
