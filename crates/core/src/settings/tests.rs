@@ -1,6 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::bundle_ref::{ConfigMapName, OnUnavailable};
 use super::*;
 use crate::names;
 
@@ -181,8 +182,67 @@ fn every_field_is_decoded() {
 #[case::bundle_list(
     json!({"bundle": []}), "bundle: Invalid value: must be a string that `pillion bundle` made, found a list"
 )]
+#[case::bundle_ref_text(
+    json!({"bundleRef": "pillion/sets"}),
+    "bundleRef: Invalid value: must be an object of namespace and name, found a string"
+)]
+#[case::bundle_ref_without_name(
+    json!({"bundleRef": {"namespace": "pillion"}}), "bundleRef.name: Required value: say which ConfigMap it is"
+)]
+#[case::bundle_ref_without_namespace(
+    json!({"bundleRef": {"namespace": null, "name": "sets"}}),
+    "bundleRef.namespace: Required value: say which ConfigMap it is"
+)]
+#[case::bundle_ref_namespace(
+    json!({"bundleRef": {"namespace": "a.b", "name": "sets"}}),
+    "bundleRef.namespace: Invalid value: \"a.b\": a lowercase RFC 1123 label must consist of lower case alphanumeric \
+     characters or '-', and must start and end with an alphanumeric character"
+)]
+#[case::bundle_ref_name(
+    json!({"bundleRef": {"namespace": "a", "name": "Sets"}}),
+    "bundleRef.name: Invalid value: \"Sets\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+     characters, '-' or '.', and must start and end with an alphanumeric character"
+)]
+#[case::bundle_ref_name_number(
+    json!({"bundleRef": {"namespace": "a", "name": 1}}), "bundleRef.name: Invalid value: must be a string, found a number"
+)]
+#[case::bundle_ref_key(
+    json!({"bundleRef": {"namespace": "a", "name": "b", "key": "c"}}),
+    "bundleRef.key: Unknown field: known here: namespace, name"
+)]
+#[case::bundle_policy(
+    json!({"onBundleUnavailable": "Ignore"}),
+    "onBundleUnavailable: Unsupported value: \"Ignore\": supported values: \"UseSettings\", \"Deny\""
+)]
+#[case::bundle_age_number(
+    json!({"bundleMaxAge": 600}), "bundleMaxAge: Invalid value: must be a duration, as in \"10m\", found a number"
+)]
+#[case::bundle_age_unit(
+    json!({"bundleMaxAge": "1d"}),
+    "bundleMaxAge: Invalid value: \"1d\": time: unknown unit \"d\" in duration \"1d\""
+)]
+#[case::bundle_age_nothing(
+    json!({"bundleMaxAge": "0s"}), "bundleMaxAge: Invalid value: \"0s\": must be longer than nothing"
+)]
+#[case::bundle_age_negative(
+    json!({"bundleMaxAge": "-10m"}), "bundleMaxAge: Invalid value: \"-10m\": must be longer than nothing"
+)]
 fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[case] error: &str) {
     assert_eq!(refused(settings), [error]);
+}
+
+#[test]
+fn where_bundles_are_kept_is_decoded() {
+    let source = |settings| Settings::decode(settings).unwrap().bundle_source;
+    let decoded = source(json!({
+        "bundleRef": {"namespace": "pillion-system", "name": "sets.v1"}, "onBundleUnavailable": "UseSettings",
+        "bundleMaxAge": "90s"
+    }));
+    let config_map = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sets.v1".to_owned() };
+    assert_eq!(decoded.config_map, Some(config_map));
+    assert_eq!((decoded.on_unavailable, decoded.max_age.text().as_str()), (OnUnavailable::UseSettings, "1m30s"));
+    let alone = source(json!({"bundleMaxAge": "1h", "onBundleUnavailable": "Deny"}));
+    assert_eq!((alone.config_map, alone.max_age.text().as_str()), (None, "1h0m0s"));
 }
 
 #[test]

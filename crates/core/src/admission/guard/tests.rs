@@ -1,6 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -8,8 +9,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::gates::Gates;
 use crate::lookup::{Answer, Failure, ObjectRef};
+use crate::service_account::author::{Authorizer, Question};
 use crate::service_account::rules::Rules;
 use crate::sidecar_set::SidecarSet;
+use crate::time::Timestamp;
 
 /// Objects by `Kind/name`; what is not among them does not exist.
 #[derive(Default)]
@@ -24,6 +27,14 @@ impl Lookup for Cluster {
         let answer = self.answers.iter().find(|(name, _)| *name == key).map_or(Answer::NotFound, |(_, a)| a.clone());
         self.asked.borrow_mut().push(key);
         answer
+    }
+}
+
+struct Nobody;
+
+impl Authorizer for Nobody {
+    fn allows(&self, question: &Question) -> Result<bool, String> {
+        panic!("guards ask for nobody's rights: {question:?}")
     }
 }
 
@@ -51,7 +62,8 @@ fn settings() -> Settings {
 }
 
 fn judged(request: &Request, settings: &Settings, cluster: &Cluster) -> Outcome {
-    admit(request, request.target(), settings, cluster)
+    let world = World { lookup: cluster, authorizer: &Nobody, now: Timestamp(0), elapsed: &Duration::default };
+    admit(request, request.target(), settings, world)
 }
 
 /// The message of a refusal with its code, `accepted` or the changed object.

@@ -43,6 +43,7 @@ fn sets(manifests: Vec<Value>) -> Vec<SidecarSet> {
 fn run(request: SidecarSetRequest, others: &[SidecarSet]) -> Outcome {
     let context = Context {
         others,
+        is_watched: false,
         revisions: &[],
         gates: Gates::default(),
         system_namespace: "kruise-system",
@@ -103,6 +104,7 @@ fn v8_modes_and_behaviours_are_stored_canonical_where_the_gate_is_on() {
     let others = sets(vec![manifest()]);
     let context = Context {
         others: &others,
+        is_watched: false,
         revisions: &[],
         gates: Gates { service_account_injection: true, ..Gates::default() },
         system_namespace: "kruise-system",
