@@ -138,38 +138,29 @@ pub fn sets(
     (lookup, now): (&dyn Lookup, Timestamp),
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Unavailable> {
-    let mut sets = Vec::new();
-    let mut name = at.name.clone();
-    let mut index: Option<Value> = None;
-    loop {
-        let object = ObjectRef {
-            api_version: "v1",
-            kind: "ConfigMap",
-            namespace: Some(at.namespace.clone()),
-            name: name.clone(),
-        };
-        let read = match lookup.get(&object) {
-            Answer::Found(found) => open(&found, index.as_ref(), source, now, choose).map(|more| (found, more)),
-            Answer::NotFound => Err(Fault::Missing),
-            Answer::Failed(failure) => Err(Fault::Unread(failure)),
-        };
-        let shard = match read {
-            Err(fault) => return Err(Unavailable { name, fault }),
-            Ok((found, mut more)) => {
-                sets.append(&mut more);
-                let Some(namespace) = namespace.filter(|_| index.is_none()) else { return Ok(sets) };
-                match shards(&found) {
-                    Ok(0) => return Ok(sets),
-                    Ok(count) => {
-                        index = Some(found);
-                        shard_of(namespace, count)
-                    }
-                    Err(fault) => return Err(Unavailable { name, fault }),
-                }
-            }
-        };
-        name = shard_name(&at.name, shard);
+    let (index, mut sets) = read(at, at.name.clone(), lookup, &|found| open(found, None, source, now, choose))?;
+    let count = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
+    if let Some(namespace) = namespace.filter(|_| count > 0) {
+        let name = shard_name(&at.name, shard_of(namespace, count));
+        sets.append(&mut read(at, name, lookup, &|found| open(found, Some(&index), source, now, choose))?.1);
     }
+    Ok(sets)
+}
+
+/// A ConfigMap and the sets in it.
+fn read(
+    at: &ConfigMapName,
+    name: String,
+    lookup: &dyn Lookup,
+    open: &dyn Fn(&Value) -> Result<Vec<SidecarSet>, Fault>,
+) -> Result<(Value, Vec<SidecarSet>), Unavailable> {
+    let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace: Some(at.namespace.clone()), name };
+    let read = match lookup.get(&object) {
+        Answer::Found(found) => open(&found).map(|sets| (found, sets)),
+        Answer::NotFound => Err(Fault::Missing),
+        Answer::Failed(failure) => Err(Fault::Unread(failure)),
+    };
+    read.map_err(|fault| Unavailable { name: object.name, fault })
 }
 
 /// The sets of one ConfigMap; `index` is its index, where it is a shard.
@@ -230,4 +221,29 @@ pub fn shard_of(namespace: &str, count: u32) -> u32 {
 /// The name of a shard's ConfigMap.
 pub fn shard_name(index: &str, shard: u32) -> String {
     [index, "-", &shard.to_string()].concat()
+}
+
+/// All sets that are kept, whatever the namespace, for tools: as many look-ups as there are shards, and one. A set that is
+/// in several shards is there once.
+///
+/// # Errors
+/// [`Unavailable`]: the first that is wrong.
+pub fn every_set(
+    at: &ConfigMapName,
+    source: &BundleSource,
+    (lookup, now): (&dyn Lookup, Timestamp),
+) -> Result<Vec<SidecarSet>, Unavailable> {
+    let read = |name: String, index: Option<&Value>| {
+        read(at, name, lookup, &|found| open(found, index, source, now, &|bundle| bundle.sets()))
+    };
+    let (index, mut sets) = read(at.name.clone(), None)?;
+    let count = shards(&index).map_err(|fault| Unavailable { name: at.name.clone(), fault })?;
+    for shard in 0..count {
+        for set in read(shard_name(&at.name, shard), Some(&index))?.1 {
+            if !sets.iter().any(|known| known.name() == set.name()) {
+                sets.push(set);
+            }
+        }
+    }
+    Ok(sets)
 }

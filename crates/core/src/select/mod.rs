@@ -42,7 +42,7 @@ pub struct Sources<'a> {
 /// cluster-wide ones, each group by name. Bases with a matching canary are left out (P-8).
 ///
 /// Beside them all reasons why it cannot be said of others: selectors that cannot be parsed, a Namespace or a revision
-/// that cannot be read. Where there are any, the Pod is to be refused; the sets are there to name what else is wrong.
+/// that cannot be read, two sets of one name, as the settings and the cluster may have them. Where there are any, the Pod is to be refused; the sets are there to name what else is wrong.
 pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
     let mut reasons = Vec::new();
     let mut bases = Set::new();
@@ -62,6 +62,17 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         let rank = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
         rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
     });
+
+    for (index, set) in matched.iter().enumerate() {
+        if matched.iter().take(index).any(|other| other.name == set.name) {
+            reasons.push(Reason::forbidden(
+                Some(set.name),
+                FieldPath::new("metadata.name"),
+                "two SidecarSets of this name match the Pod".to_owned(),
+                "remove it from the policy's settings, or rename one of them",
+            ));
+        }
+    }
 
     let mut suitable = Vec::with_capacity(matched.len());
     for set in matched {

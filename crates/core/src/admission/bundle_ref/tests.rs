@@ -125,8 +125,15 @@ fn the_config_map_is_asked_for_first_and_not_at_all_where_no_rule_needs_it() {
 fn q4_one_name_in_both_places_is_refused_where_both_match() {
     let more = settings(json!({"sidecarSets": [set("twin", "a")]}));
     let outcome = answer(request("Pod", "shop", pod()), more, kept(&[set("twin", "b")]));
-    let refused = shown(&outcome);
-    assert!(refused.starts_with("403 SidecarSet \"twin\": "), "{refused}");
+    assert_eq!(
+        shown(&outcome),
+        "403 SidecarSet \"twin\": metadata.name: two SidecarSets of this name match the Pod; remove it from the policy's \
+         settings, or rename one of them"
+    );
+    let mut elsewhere = set("twin", "b");
+    elsewhere["spec"]["selector"] = json!({"matchLabels": {"app": "other"}});
+    let more = settings(json!({"sidecarSets": [set("twin", "a")]}));
+    assert_eq!(shown(&answer(request("Pod", "shop", pod()), more, kept(&[elsewhere]))), "a app");
 }
 
 fn dated(time: Value) -> Answer {
