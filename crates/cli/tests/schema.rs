@@ -64,7 +64,9 @@ fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
 #[case::nothing(json!({}))]
 #[case::null(json!(null))]
 #[case::nulls(json!({"sidecarSets": null, "featureGates": null, "systemNamespace": null, "shoots": null}))]
-#[case::settings_to_come_that_ask_for_nothing(json!({"role": "Inject", "onBundleUnavailable": "Deny"}))]
+#[case::bundle_ref(json!({"bundleRef": {"namespace": "a", "name": "b.c"}, "onBundleUnavailable": "UseSettings", "bundleMaxAge": "1h30m"}))]
+#[case::bundle_ref_of_an_empty_form(json!({"bundleRef": {"namespace": "", "name": ""}, "onBundleUnavailable": "Deny", "bundleMaxAge": "1.5h"}))]
+#[case::bundle_ref_of_nothing(json!({"bundleRef": null, "onBundleUnavailable": null, "bundleMaxAge": null}))]
 #[case::gates(json!({"featureGates": {"EnableSortSidecarContainerByName": true, "SidecarSetServiceAccountInjection": false}}))]
 #[case::unknown_fields_of_manifests(settings_with(&json!({"containers": [{"name": "a", "fieldOfTomorrow": [1]}], "x": null})))]
 #[case::nulls_in_manifests(settings_with(&json!({"containers": [null, {"env": null}], "volumes": null, "selector": null})))]
@@ -96,7 +98,13 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[rstest]
 #[case::not_an_object(json!([]))]
 #[case::unknown_key(json!({"sidecarsets": []}))]
-#[case::to_come(json!({"bundle": "x"}))]
+#[case::no_bundle(json!({"bundle": "x"}))]
+#[case::bundle_ref_without_a_name(json!({"bundleRef": {"namespace": "a"}}))]
+#[case::bundle_ref_of_nowhere(json!({"bundleRef": {"namespace": "", "name": "b"}}))]
+#[case::bundle_ref_with_another_key(json!({"bundleRef": {"namespace": "a", "name": "b", "key": "c"}}))]
+#[case::another_answer_to_no_bundle(json!({"onBundleUnavailable": "Ignore"}))]
+#[case::an_age_in_days(json!({"bundleMaxAge": "1d"}))]
+#[case::an_age_as_a_number(json!({"bundleMaxAge": 600}))]
 #[case::service_accounts_as_a_list(json!({"serviceAccounts": []}))]
 #[case::unknown_key_of_service_accounts(json!({"serviceAccounts": {"onmissing": "Skip"}}))]
 #[case::another_choice(json!({"serviceAccounts": {"onMissing": "skip"}}))]
@@ -209,16 +217,16 @@ proptest! {
 }
 
 #[test]
-fn the_table_of_settings_says_what_the_policy_supports() {
+fn the_policy_has_every_setting_of_the_table() {
     for setting in &SETTINGS {
         let with = |value: Value| Settings::decode(json!({ setting.name: value }));
         assert!(with(Value::Null).is_ok(), "{}", setting.name);
         let errors = with(json!({"no such key": 1})).err().unwrap_or_default();
-        let is_refused = errors.iter().any(|error| error.detail.starts_with("not supported by this version"));
-        assert_eq!(is_refused, !setting.is_supported(), "{}", setting.name);
-        if let Some(harmless) = setting.harmless() {
-            assert!(with(json!(harmless)).is_ok(), "{}", setting.name);
-        }
+        assert!(
+            errors.iter().all(|error| error.path.as_str() != setting.name || error.cause != Cause::Unknown),
+            "{}",
+            setting.name
+        );
     }
     for gate in Gates::NAMES {
         let is_taken = Settings::decode(json!({"featureGates": {gate: true}})).is_ok();
@@ -289,7 +297,7 @@ fn the_reference_has_every_heading_that_it_links_to() {
         .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
         .collect();
     let links: Vec<&str> = reference.split("](#").skip(1).map(|rest| rest.split_once(')').unwrap().0).collect();
-    assert!(links.len() > SETTINGS.iter().filter(|setting| setting.is_supported()).count());
+    assert!(links.len() > SETTINGS.len());
     for link in links {
         assert!(headings.iter().any(|heading| heading == link), "{link}");
     }
@@ -317,7 +325,6 @@ fn the_documentation_is_what_the_schema_says() {
         ("service-accounts", markdown::service_accounts()),
         ("deny-permissions", markdown::deny_permissions()),
         ("annotations", markdown::annotations()),
-        ("to-come", markdown::to_come()),
         ("sidecar-set", markdown::sidecar_set()),
     ];
     let examples = SETTINGS.iter().filter(|setting| !setting.example.is_empty());

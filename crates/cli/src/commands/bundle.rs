@@ -7,9 +7,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
+use pillion_core::bundle::config_map::{self, TEXT_MAX};
 use pillion_core::bundle::{self, Bundle};
+use pillion_core::format;
 use pillion_core::settings::Settings;
+use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::sidecar_set::SidecarSet;
+use pillion_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::files;
@@ -33,7 +37,8 @@ Examples:
   pillion bundle examples/log-agent/sidecarset.yaml
   pillion bundle examples/log-agent -o yaml
   pillion bundle --settings test_data/settings-log-agent.json -o json
-  pillion bundle examples/log-agent | pillion bundle --inspect -";
+  pillion bundle examples/log-agent | pillion bundle --inspect -
+  pillion bundle --config-map pillion-system/sidecarsets examples/log-agent";
 
 /// The arguments of `pillion bundle`.
 #[derive(Debug, clap::Args)]
@@ -48,6 +53,13 @@ pub struct Args {
     /// Say what is in bundles: files that hold one, or settings that do.
     #[arg(long)]
     inspect: bool,
+    /// Print the ConfigMap that settings.bundleRef may name; where one is too small for all SidecarSets, an index and its
+    /// shards, the index last. It gets stale after bundleMaxAge unless its time is renewed.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map_name, conflicts_with = "inspect")]
+    config_map: Option<ConfigMapName>,
+    /// The time of the ConfigMap, as in 2026-01-02T03:04:05Z, instead of the clock's.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "config_map")]
+    time: Option<Timestamp>,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
@@ -104,6 +116,9 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     }
     let text = bundle::write(&sets);
     Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify()).context("the bundle")?;
+    if let Some(at) = &args.config_map {
+        return config_maps(at, &sets, args, terminal);
+    }
     let length: usize = sets.iter().map(|set| set.as_value().to_string().len()).sum();
     let _ = writeln!(terminal.err(), "{}, {} bytes ({length} as manifests)", count(sets.len()), text.len());
     let printed = match args.output {
@@ -111,6 +126,38 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         format => shown(&with_bundle(assembled.value, &text), format)?,
     };
     Ok((printed, Status::Done))
+}
+
+fn config_maps(
+    at: &ConfigMapName,
+    sets: &[SidecarSet],
+    args: &Args,
+    terminal: &mut Terminal,
+) -> anyhow::Result<(String, Status)> {
+    let objects = config_map::write(at, sets, args.time.unwrap_or_else(preview::now), TEXT_MAX)?;
+    let parts = if objects.len() > 1 { format!(", {} ConfigMaps", objects.len()) } else { String::new() };
+    let _ = writeln!(terminal.err(), "{}{parts}", count(sets.len()));
+    let printed = match (args.output, objects.as_slice()) {
+        (Format::Json, [object]) => shown(object, Format::Json)?,
+        (Format::Json, several) => shown(&json!({"apiVersion": "v1", "kind": "List", "items": several}), Format::Json)?,
+        (Format::Text | Format::Yaml, several) => {
+            let documents: Result<Vec<String>, _> = several.iter().map(|object| shown(object, Format::Yaml)).collect();
+            documents?.join("---\n")
+        }
+    };
+    Ok((printed, Status::Done))
+}
+
+fn config_map_name(text: &str) -> Result<ConfigMapName, String> {
+    let (namespace, name) = text.split_once('/').ok_or("write NAMESPACE/NAME, as in pillion-system/sidecarsets")?;
+    if let Some(wrong) = format::dns_label(namespace).or_else(|| format::dns_subdomain(name)) {
+        return Err(wrong.to_owned());
+    }
+    Ok(ConfigMapName { namespace: namespace.to_owned(), name: name.to_owned() })
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| "write it as in 2026-01-02T03:04:05Z".to_owned())
 }
 
 fn count(sets: usize) -> String {

@@ -103,6 +103,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(settings) = decoded else {
         return Ok(problems(&assembled, terminal));
     };
+    let (settings, unavailable) = preview::with_kept(settings, &preview.answers());
+    if let (Some(unavailable), Some(at)) = (unavailable, &settings.bundle_source.config_map) {
+        terminal.warn(format_args!("bundleRef: {}; give it among the manifests", unavailable.says(at)));
+    }
     // Where they are invalid a policy server would not start, but what it would do can be told all the same.
     for problem in assembled.problems() {
         terminal.warn(format_args!("{problem}"));

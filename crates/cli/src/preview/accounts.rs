@@ -12,6 +12,7 @@ use pillion_core::settings::Settings;
 use pillion_host::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 use serde_json::{Value, json};
 
+use super::kept::with_kept;
 use super::lookup::{self, Answers};
 
 /// What stands for the permissions of ServiceAccounts, and the accounts themselves.
@@ -74,7 +75,8 @@ impl Accounts {
             return;
         }
         let aside = Aside { accounts: self, rest };
-        let found = merging(lookup::pod_request(&request), lookup::context(settings, &Answers(&aside)));
+        let (settings, _) = with_kept(settings.clone(), &Answers(&aside));
+        let found = merging(lookup::pod_request(&request), lookup::context(&settings, &Answers(&aside)));
         let Some(Merging { namespace, sets, .. }) = found else { return };
         for object in merged::objects(&sets.iter().collect::<Vec<_>>(), &namespace) {
             let text = |path: &[&str]| json::text(&object, path).to_owned();

@@ -4,6 +4,7 @@
 mod accounts;
 mod args;
 mod cluster;
+mod kept;
 mod label;
 mod lookup;
 mod request;
@@ -21,6 +22,7 @@ use serde_json::Value;
 pub use self::accounts::{Accounts, Assume, KINDS as ACCOUNT_KINDS, Note};
 pub use self::args::{Inputs, Situation, read};
 pub use self::cluster::Manifests;
+pub use self::kept::{now, with_kept};
 pub use self::label::label;
 pub use self::lookup::{Answers, context, pod_request};
 pub use self::settings::{Assembled, assemble, of_files, with_policy};

@@ -13,7 +13,7 @@ use crate::yaml::{self, Tree};
 /// Everything about the settings: the table, and below it what each of them holds.
 pub fn reference() -> String {
     let mut out = format!("# Settings\n\n{}", settings());
-    for Setting { name, kind, means, example: shown, .. } in SETTINGS.iter().filter(|setting| setting.is_supported()) {
+    for Setting { name, kind, means, example: shown, .. } in &SETTINGS {
         let table = match *name {
             "featureGates" => gates(),
             "serviceAccounts" => format!("{}\n### What nobody may grant\n\n{}", service_accounts(), deny_permissions()),
@@ -32,20 +32,10 @@ pub fn reference() -> String {
 /// The settings as a table.
 pub fn settings() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
-    for setting in SETTINGS.iter().filter(|setting| setting.is_supported()) {
+    for setting in &SETTINGS {
         let Setting { name, kind, means, .. } = setting;
         let anchor = name.to_lowercase();
         row(&mut out, &[&format!("[`{name}`](#{anchor})"), kind, &shown(setting.default), means]);
-    }
-    out
-}
-
-/// The settings that are refused for now.
-pub fn to_come() -> String {
-    let mut out = String::from("| key | will be | accepted anyway |\n| --- | --- | --- |\n");
-    for setting in SETTINGS.iter().filter(|setting| !setting.is_supported()) {
-        let accepted = setting.harmless().map_or_else(|| "`null`".to_owned(), |value| format!("`null`, `{value}`"));
-        row(&mut out, &[&format!("`{}`", setting.name), setting.means, &accepted]);
     }
     out
 }

@@ -21,18 +21,11 @@ pub struct Setting {
     pub example: &'static str,
     /// Whether a document with this key, and without `kind`, can only be settings of this policy.
     pub is_telling: bool,
-    shape: Shape,
+    /// The schema of its values; `null` is one of them, and counts as absent.
+    shape: fn(&mut Definitions) -> Value,
 }
 
-/// Which values a setting takes.
-enum Shape {
-    /// These, and `null`, which is absent.
-    Schema(fn(&mut Definitions) -> Value),
-    /// None yet, except for the one that asks for nothing that this version does not do.
-    ToCome(Option<&'static str>),
-}
-
-/// Every setting that has a name, those to come among them.
+/// Every setting.
 pub const SETTINGS: [Setting; 12] = [
     Setting {
         name: "sidecarSets",
@@ -41,7 +34,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "what is injected",
         example: "sidecarSets:\n  - apiVersion: apps.kruise.io/v1beta1\n    kind: SidecarSet\n    metadata:\n      name: log-agent\n    spec:\n      selector:\n        matchLabels:\n          logs: collect\n      containers:\n        - name: log-agent\n          image: fluent/fluent-bit:3.0",
         is_telling: true,
-        shape: Shape::Schema(|definitions| json!({"type": ["array", "null"], "items": definitions.sidecar_set()})),
+        shape: |definitions| json!({"type": ["array", "null"], "items": definitions.sidecar_set()}),
     },
     Setting {
         name: "controllerRevisions",
@@ -50,9 +43,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "stored versions that `injectionStrategy.revision` names",
         example: "",
         is_telling: true,
-        shape: Shape::Schema(
-            |definitions| json!({"type": ["array", "null"], "items": definitions.controller_revision()}),
-        ),
+        shape: |definitions| json!({"type": ["array", "null"], "items": definitions.controller_revision()}),
     },
     Setting {
         name: "featureGates",
@@ -61,7 +52,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "OpenKruise's feature gates for SidecarSets, all off",
         example: "featureGates:\n  SidecarSetServiceAccountInjection: true",
         is_telling: false,
-        shape: Shape::Schema(gates),
+        shape: gates,
     },
     Setting {
         name: "systemNamespace",
@@ -70,14 +61,14 @@ pub const SETTINGS: [Setting; 12] = [
         means: "where the ConfigMap `kruise-configuration` and the ControllerRevisions are",
         example: "systemNamespace: kruise-system",
         is_telling: false,
-        shape: Shape::Schema(|_| {
+        shape: |_| {
             json!({
                 "type": ["string", "null"],
                 "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
                 "maxLength": pillion_core::format::DNS_LABEL_MAX,
                 "default": SYSTEM_NAMESPACE,
             })
-        }),
+        },
     },
     Setting {
         name: "patchPodMetadataWhitelist",
@@ -86,7 +77,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "which annotations SidecarSets may patch; instead of the ConfigMap",
         example: "patchPodMetadataWhitelist:\n  rules:\n    - selector:\n        matchLabels:\n          team: platform\n      allowedAnnotationKeyExprs:\n        - ^log\\.example\\.com/",
         is_telling: true,
-        shape: Shape::Schema(whitelist),
+        shape: whitelist,
     },
     Setting {
         name: "shoots",
@@ -95,7 +86,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "rules for Gardener Shoots, off",
         example: "shoots:\n  enabled: true\n  migration: Deny",
         is_telling: true,
-        shape: Shape::Schema(shoots),
+        shape: shoots,
     },
     Setting {
         name: "serviceAccounts",
@@ -104,7 +95,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "which ServiceAccounts sidecars may get, and what is guarded",
         example: "serviceAccounts:\n  allowed:\n    - namespaces: [team-*]\n      names: [log-agent, mesh-*]\n  onAppServiceAccount: Isolate\n  protectInUse: true",
         is_telling: false,
-        shape: Shape::Schema(|_| service_accounts::schema()),
+        shape: |_| service_accounts::schema(),
     },
     Setting {
         name: "role",
@@ -113,7 +104,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "`Inject`, or `Assert`: the twin that checks what became of the identities and never patches",
         example: "role: Assert",
         is_telling: false,
-        shape: Shape::Schema(|_| json!({"enum": ["Inject", "Assert", null]})),
+        shape: |_| json!({"enum": ["Inject", "Assert", null]}),
     },
     Setting {
         name: "bundle",
@@ -122,27 +113,60 @@ pub const SETTINGS: [Setting; 12] = [
         means: "more SidecarSets, compiled into one string by `pillion bundle`: cheaper for the policy server, which copies the settings for every request",
         example: "",
         is_telling: false,
-        shape: Shape::Schema(|_| json!({"type": ["string", "null"], "pattern": "^(pillion-bundle-1:|$)"})),
+        shape: |_| json!({"type": ["string", "null"], "pattern": "^(pillion-bundle-1:|$)"}),
     },
-    to_come("bundleRef", "object", "", "the ConfigMap in which the controller keeps compiled SidecarSets", None),
-    to_come(
-        "onBundleUnavailable",
-        "string",
-        "\"Deny\"",
-        "what happens when the bundle is missing or too old",
-        Some("Deny"),
-    ),
-    to_come("bundleMaxAge", "string, a duration", "", "how old the bundle may be", None),
+    Setting {
+        name: "bundleRef",
+        kind: "object",
+        default: "",
+        means: "`{namespace, name}` of the ConfigMap in which a controller keeps compiled SidecarSets",
+        example: "bundleRef:\n  namespace: pillion-system\n  name: sidecarsets",
+        is_telling: true,
+        shape: bundle_ref,
+    },
+    Setting {
+        name: "onBundleUnavailable",
+        kind: "string",
+        default: "\"Deny\"",
+        means: "what happens where the ConfigMap of `bundleRef` is missing, damaged or too old: `Deny`, or `UseSettings`",
+        example: "onBundleUnavailable: UseSettings",
+        is_telling: true,
+        shape: |_| json!({"enum": ["Deny", "UseSettings", null]}),
+    },
+    Setting {
+        name: "bundleMaxAge",
+        kind: "string, a duration",
+        default: "\"10m\"",
+        means: "how old the ConfigMap of `bundleRef` may be, as in `90s`, `10m` or `1h30m`",
+        example: "bundleMaxAge: 10m",
+        is_telling: true,
+        shape: |_| {
+            let number = "([0-9]+(\\.[0-9]*)?|\\.[0-9]+)";
+            json!({"type": ["string", "null"], "pattern": format!("^[+]?({number}(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h))+$")})
+        },
+    },
 ];
 
-const fn to_come(
-    name: &'static str,
-    kind: &'static str,
-    default: &'static str,
-    means: &'static str,
-    harmless: Option<&'static str>,
-) -> Setting {
-    Setting { name, kind, default, means, example: "", is_telling: false, shape: Shape::ToCome(harmless) }
+fn bundle_ref(_: &mut Definitions) -> Value {
+    let part = |pattern: &str, max: usize| json!({"type": "string", "pattern": pattern, "maxLength": max});
+    let label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+    let named = json!({
+        "properties": {
+            "namespace": part(&format!("^{label}$"), pillion_core::format::DNS_LABEL_MAX),
+            "name": part(&format!("^{label}(\\.{label})*$"), pillion_core::format::DNS_SUBDOMAIN_MAX),
+        },
+    });
+    let empty = json!({"properties": {"namespace": {"const": ""}, "name": {"const": ""}}});
+    json!({
+        "type": ["object", "null"],
+        "properties": {
+            "namespace": {"type": "string", "description": "the namespace of the ConfigMap"},
+            "name": {"type": "string", "description": "its name"},
+        },
+        "required": ["namespace", "name"],
+        "additionalProperties": false,
+        "anyOf": [{"type": "null"}, named, empty],
+    })
 }
 
 /// The names of settings that no other file has.
@@ -151,28 +175,10 @@ pub fn telling() -> impl Iterator<Item = &'static str> {
 }
 
 impl Setting {
-    /// Whether this version of the policy has it.
-    pub fn is_supported(&self) -> bool {
-        matches!(self.shape, Shape::Schema(_))
-    }
-
-    /// For a setting to come: the one value that is taken anyway.
-    pub fn harmless(&self) -> Option<&'static str> {
-        match self.shape {
-            Shape::Schema(_) => None,
-            Shape::ToCome(harmless) => harmless,
-        }
-    }
-
     pub(super) fn schema(&self, definitions: &mut Definitions) -> Value {
-        let mut schema = match self.shape {
-            Shape::Schema(schema) => schema(definitions),
-            Shape::ToCome(None) => json!({"type": "null"}),
-            Shape::ToCome(Some(harmless)) => json!({"enum": [harmless, null]}),
-        };
-        let note = if self.is_supported() { "" } else { " (not supported by this version of the policy)" };
+        let mut schema = (self.shape)(definitions);
         if let Some(schema) = schema.as_object_mut() {
-            schema.insert("description".to_owned(), format!("{}{note}", self.means).into());
+            schema.insert("description".to_owned(), self.means.into());
             if let Ok(default) = self.default.parse::<Value>() {
                 schema.insert("default".to_owned(), default);
             }

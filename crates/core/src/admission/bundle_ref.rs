@@ -9,7 +9,7 @@ use crate::bundle::config_map::{self, Choice, Unavailable};
 use crate::field::FieldPath;
 use crate::outcome::{Code, Outcome, Reason, Refusal};
 use crate::settings::Settings;
-use crate::settings::bundle_ref::{ConfigMapName, OnUnavailable};
+use crate::settings::bundle_ref::OnUnavailable;
 use crate::sidecar_set::SidecarSet;
 
 /// Whom a request is for.
@@ -30,7 +30,7 @@ impl Notice {
     /// Says so beside the answer.
     pub fn add_to(self, mut outcome: Outcome, settings: &Settings) -> Outcome {
         if let Some((unavailable, at)) = self.0.zip(settings.bundle_source.config_map.as_ref()) {
-            outcome.warnings.push([&problem(&unavailable, at), "; judged by the SidecarSets of the settings"].concat());
+            outcome.warnings.push([&unavailable.says(at), "; judged by the SidecarSets of the settings"].concat());
             outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
         }
         outcome
@@ -71,7 +71,7 @@ pub fn add(
             let reason = Reason {
                 sidecar_set: None,
                 field: FieldPath::new("settings.bundleRef"),
-                problem: problem(&unavailable, at),
+                problem: unavailable.says(at),
                 remedy: [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat(),
                 code: Code::Unavailable,
             };
@@ -80,10 +80,6 @@ pub fn add(
             Err(outcome)
         }
     }
-}
-
-fn problem(unavailable: &Unavailable, at: &ConfigMapName) -> String {
-    ["ConfigMap \"", &at.namespace, "/", &unavailable.name, "\" ", unavailable.fault.as_str()].concat()
 }
 
 #[cfg(test)]

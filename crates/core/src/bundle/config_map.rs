@@ -121,6 +121,13 @@ pub struct Unavailable {
     pub fault: Fault,
 }
 
+impl Unavailable {
+    /// `ConfigMap "<namespace>/<name>" does not exist`; `at` is the index.
+    pub fn says(&self, at: &ConfigMapName) -> String {
+        ["ConfigMap \"", &at.namespace, "/", &self.name, "\" ", self.fault.as_str()].concat()
+    }
+}
+
 /// Which of the SidecarSets of a bundle are wanted.
 pub type Choice<'a> = &'a dyn Fn(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>;
 

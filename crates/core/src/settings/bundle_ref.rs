@@ -53,6 +53,8 @@ pub enum OnUnavailable {
 pub(super) fn decode(setting: &Node<'_, '_>, key: &str, source: &mut BundleSource, errors: &mut Vec<FieldError>) {
     match (key, setting.value) {
         (_, Value::Null) => {}
+        // A form that is not filled in.
+        ("bundleRef", _) if ["namespace", "name"].map(|key| setting.optional_text(key)) == [Some(""); 2] => {}
         ("bundleRef", Value::Object(_)) => source.config_map = Some(config_map(setting, errors)),
         ("bundleRef", other) => errors.push(wrong_type(&setting.place, other, "an object of namespace and name")),
         ("bundleMaxAge", Value::String(text)) => match Duration::parse(text) {

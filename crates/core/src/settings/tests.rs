@@ -41,6 +41,7 @@ fn invalid(settings: Value) -> Vec<String> {
     "patchPodMetadataWhitelist": null, "bundle": null, "bundleRef": null, "serviceAccounts": null, "shoots": null,
     "role": null, "onBundleUnavailable": null, "bundleMaxAge": null
 }))]
+#[case::empty_form(json!({"bundle": "", "bundleRef": {"namespace": "", "name": ""}, "bundleMaxAge": "10m"}))]
 #[case::defaults_spelt_out(json!({
     "sidecarSets": [], "controllerRevisions": [], "systemNamespace": "kruise-system", "role": "Inject",
     "onBundleUnavailable": "Deny", "featureGates": {"SidecarSetServiceAccountInjection": false}

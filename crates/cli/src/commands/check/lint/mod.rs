@@ -1,5 +1,6 @@
 //! What the policy takes, and what is probably not meant.
 
+mod bundle_ref;
 mod fields;
 mod matching;
 mod policy;
@@ -51,6 +52,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     for judged in settings {
         findings.extend(stored::revisions(judged, &Files(documents)));
         findings.extend(identities(judged));
+        findings.extend(bundle_ref::kept(judged, documents));
         findings.extend(identity::denials(&judged.spot));
     }
     if !settings.is_empty() && !settings.iter().any(|judged| judged.settings.gates.service_account_injection) {
