@@ -26,7 +26,7 @@ struct Args {
     filter: Vec<String>,
 }
 
-const BASELINE: &str = "target/baseline/wasm32-wasip1/release/pillion_accept_everything.wasm";
+const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everything.wasm";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -46,7 +46,8 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let mut scenarios = scenario::all();
-    scenarios.retain(|scenario| args.filter.is_empty() || args.filter.iter().any(|text| scenario.name().contains(text)));
+    scenarios
+        .retain(|scenario| args.filter.is_empty() || args.filter.iter().any(|text| scenario.name().contains(text)));
     let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
     let (policy, baseline) = (read(&args.module)?, read(&args.baseline)?);
     let mut out = io::stdout().lock();
@@ -60,7 +61,11 @@ fn main() -> anyhow::Result<()> {
 
 fn counts(scenarios: &[Scenario], policy: &[u8], baseline: &[u8], out: &mut dyn Write) -> anyhow::Result<()> {
     let counters = Counters { policy: Counter::compile(policy)?, baseline: Some(Counter::compile(baseline)?) };
-    writeln!(out, "{:<28} {:>10} {:>12} {:>12} {:>9} {:>9}", "scenario", "payload", "policy", "accept all", "KiB", "KiB")?;
+    writeln!(
+        out,
+        "{:<28} {:>10} {:>12} {:>12} {:>9} {:>9}",
+        "scenario", "payload", "policy", "accept all", "KiB", "KiB"
+    )?;
     for scenario in scenarios {
         let (ours, theirs) = counters.count(scenario, &scenario.input()?)?;
         let (call, memory) = theirs.map_or((0, 0), |work| (work.call, work.memory));

@@ -138,8 +138,6 @@ fn contestant<'a>(policy: &'a Policy, input: &'a Input, mode: Mode) -> anyhow::R
             let (instance, settings) = (policy.instance(&input.objects)?, Settings(input.settings.clone()));
             Box::new(move || instance.evaluate(&input.request, &settings).map(drop))
         }
-        Mode::Fresh => {
-            Box::new(move || policy.serve(&input.request, &input.settings, &input.objects).map(drop))
-        }
+        Mode::Fresh => Box::new(move || policy.serve(&input.request, &input.settings, &input.objects).map(drop)),
     })
 }

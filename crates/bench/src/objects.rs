@@ -17,12 +17,8 @@ impl Objects {
         let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let keyed = objects.into_iter().map(|object| {
             let part = |pointer| text(&object, pointer).unwrap_or_default();
-            let key = (
-                part("/apiVersion"),
-                part("/kind"),
-                text(&object, "/metadata/namespace"),
-                part("/metadata/name"),
-            );
+            let key =
+                (part("/apiVersion"), part("/kind"), text(&object, "/metadata/namespace"), part("/metadata/name"));
             (key, object)
         });
         Self(Arc::new(keyed.collect()))

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pods::{NAMESPACE, labels};
+use super::pods::labels;
 use super::random::Random;
 use super::sidecars;
 
@@ -30,18 +30,19 @@ pub struct Corpus {
 ///
 /// They are valid together: no two that match the same Pod have a name in common.
 pub fn sidecar_sets(seed: u64, style: Style, count: usize, matching: usize) -> Corpus {
-    let mut random = Random::new(seed);
+    let mut choice = Random::new(seed);
     let mut chosen = vec![false; count];
     let mut left = matching.min(count);
     while left > 0 {
-        let index = random.below(count);
-        if let Some(free @ false) = chosen.get_mut(index) {
+        if let Some(free @ false) = chosen.get_mut(choice.below(count)) {
             *free = true;
             left -= 1;
         }
     }
     let mut injected = 0;
     let sets = chosen.into_iter().enumerate().map(|(index, matches)| {
+        // A sequence for each: a set that matches differs from the same set that does not by its selector alone.
+        let mut random = Random::new(seed ^ Random::new(index as u64).number());
         let set = sidecar_set(&mut random, style, index, matches);
         if matches {
             injected += containers(&set);
@@ -65,19 +66,23 @@ fn sidecar_set(random: &mut Random, style: Style, index: usize, matches: bool) -
         let labels = json!({"app.kubernetes.io/managed-by": "Helm", "team": random.pick(TEAMS)});
         metadata.insert("labels".to_owned(), labels);
     }
-    parts.spec.insert("selector".to_owned(), if matches { matching(random) } else { other(random, index) });
-    // A tenth belongs to one namespace.
-    if random.percent(10) {
-        let namespace = if matches { NAMESPACE.to_owned() } else { format!("team-{}", random.below(40)) };
-        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
-        parts.spec.insert("namespaceSelector".to_owned(), selector);
-    }
     let strategy = match random.below(3) {
         0 => json!({"type": "NotUpdate"}),
         1 => json!({"type": "RollingUpdate", "maxUnavailable": "20%", "partition": 0}),
         _ => json!({"type": "RollingUpdate", "maxUnavailable": random.between(1, 5)}),
     };
     parts.spec.insert("updateStrategy".to_owned(), strategy);
+    if matches {
+        parts.spec.insert("selector".to_owned(), matching(random));
+    } else {
+        parts.spec.insert("selector".to_owned(), other(random, index));
+        // A tenth belongs to one namespace. To tell whether one matches, the policy would look the Namespace up.
+        if random.percent(10) {
+            let namespace = format!("team-{}", random.below(40));
+            let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+            parts.spec.insert("namespaceSelector".to_owned(), selector);
+        }
+    }
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": metadata, "spec": parts.spec,
     })

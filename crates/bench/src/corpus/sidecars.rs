@@ -109,7 +109,8 @@ pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
         "resources": resources(random),
         "volumeMounts": [{"name": volume, "mountPath": kind.path}],
     });
-    let mut volumes = vec![json!({"name": volume, "emptyDir": {"sizeLimit": format!("{}Mi", 64 * random.between(1, 8))}})];
+    let mut volumes =
+        vec![json!({"name": volume, "emptyDir": {"sizeLimit": format!("{}Mi", 64 * random.between(1, 8))}})];
     let extra = container.as_object_mut();
     if let Some(container) = extra {
         let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
@@ -128,10 +129,13 @@ pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
             put("shareVolumePolicy", json!({"type": "enabled"}));
         }
         if random.percent(50) {
-            put("securityContext", json!({
-                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
-                "runAsUser": random.between(1000, 65_000), "capabilities": {"drop": ["ALL"]},
-            }));
+            put(
+                "securityContext",
+                json!({
+                    "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
+                    "runAsUser": random.between(1000, 65_000), "capabilities": {"drop": ["ALL"]},
+                }),
+            );
         }
         if random.percent(15) {
             put("lifecycle", json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "sleep 5"]}}}));

@@ -56,8 +56,7 @@ impl Counter {
         let module = Module::new(&engine, bytes).context("cannot compile the module")?;
         let mut linker = Linker::new(&engine);
         imports::add(&mut linker)?;
-        let instance =
-            linker.instantiate_pre(&module).context("not a module of the waPC protocol")?;
+        let instance = linker.instantiate_pre(&module).context("not a module of the waPC protocol")?;
         Ok(Self { engine, instance })
     }
 
@@ -79,7 +78,8 @@ impl Counter {
                 function.call(&mut store, ())?;
             }
         }
-        let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| format_err!("the module has no memory"))?;
+        let memory =
+            instance.get_memory(&mut store, "memory").ok_or_else(|| format_err!("the module has no memory"))?;
         let (ready, pages_before) = (store.get_fuel()?, memory.size(&store));
         let call = instance.get_typed_func::<(u32, u32), u32>(&mut store, wapc::wapc_functions::GUEST_CALL)?;
         let lengths = (u32::try_from(operation.len())?, u32::try_from(payload.len())?);
