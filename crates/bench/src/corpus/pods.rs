@@ -9,8 +9,11 @@ use super::random::Random;
 pub const NAMESPACE: &str = "shop";
 /// The path at which a container finds its token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The smallest Pod that [`pod`] makes, in bytes of compact JSON; smaller wishes get this one.
+/// The smallest Pod that [`pod`] makes, in bytes of compact JSON; smaller wishes get this one. What an API server adds
+/// to a Pod that only names its image is most of it.
 pub const SMALLEST: usize = 2_600;
+/// From this size on, its containers are configured.
+const CONFIGURED: usize = 4_100;
 
 /// The labels that all of them have.
 pub fn labels() -> Map<String, Value> {
@@ -25,17 +28,17 @@ pub fn labels() -> Map<String, Value> {
 /// variables each, and the rest as an annotation.
 pub fn pod(seed: u64, bytes: usize) -> Value {
     let mut random = Random::new(seed);
-    let mut containers = vec![container(&mut random, "checkout", 4)];
+    let mut containers = vec![container(&mut random, "checkout", (bytes >= CONFIGURED).then_some(4))];
     let mut pod = assemble(&containers);
     let mut longer = pod.clone();
     while containers.len() < CONTAINERS_MAX && length(&longer) <= bytes {
         pod = longer;
         let name = format!("worker-{}", containers.len());
         let variables = (bytes / 2_000).clamp(4, 60);
-        containers.push(container(&mut random, &name, variables));
+        containers.push(container(&mut random, &name, Some(variables)));
         longer = assemble(&containers);
     }
-    let missing = bytes.saturating_sub(length(&pod) + PADDING.len() + 6);
+    let missing = bytes.max(SMALLEST).saturating_sub(length(&pod) + PADDING.len() + 6);
     if missing > 0
         && let Some(annotations) = pod.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
     {
@@ -96,29 +99,39 @@ fn assemble(containers: &[Value]) -> Value {
     pod
 }
 
-fn container(random: &mut Random, name: &str, variables: usize) -> Value {
-    let variables: Vec<Value> = (0..variables)
-        .map(|index| {
-            let value = format!("https://{}.shop.svc.cluster.local:8443/v1/{}", random.hex(6), random.hex(12));
-            json!({"name": format!("SERVICE_{index:02}_URL"), "value": value})
-        })
-        .collect();
-    json!({
-        "name": name, "image": format!("registry.example.com/shop/{name}:{}", random.hex(12)),
-        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
-        "env": variables,
-        "resources": {"limits": {"cpu": "1", "memory": "512Mi"}, "requests": {"cpu": "250m", "memory": "256Mi"}},
-        "volumeMounts": [
-            {"name": "cache", "mountPath": "/var/cache/app"},
-            {"name": "kube-api-access-7mt8f", "readOnly": true, "mountPath": TOKEN_PATH},
-        ],
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "http", "scheme": "HTTP"},
-            "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
-        },
+/// A container with its defaults, and with so many variables, ports, resources and a probe where it is configured.
+fn container(random: &mut Random, name: &str, variables: Option<usize>) -> Value {
+    let token = json!({"name": "kube-api-access-7mt8f", "readOnly": true, "mountPath": TOKEN_PATH});
+    let mut container = json!({
+        "name": name, "image": format!("registry.example.com/shop/{name}:{}", random.hex(12)), "resources": {},
+        "volumeMounts": [token],
         "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
         "imagePullPolicy": "IfNotPresent",
-    })
+    });
+    if let (Some(count), Some(container)) = (variables, container.as_object_mut()) {
+        let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
+        let variables: Vec<Value> = (0..count)
+            .map(|index| {
+                let value = format!("https://{}.shop.svc.cluster.local:8443/v1/{}", random.hex(6), random.hex(12));
+                json!({"name": format!("SERVICE_{index:02}_URL"), "value": value})
+            })
+            .collect();
+        put("env", variables.into());
+        put("ports", json!([{"name": "http", "containerPort": 8080, "protocol": "TCP"}]));
+        put(
+            "resources",
+            json!({"limits": {"cpu": "1", "memory": "512Mi"}, "requests": {"cpu": "250m", "memory": "256Mi"}}),
+        );
+        put("volumeMounts", json!([{"name": "cache", "mountPath": "/var/cache/app"}, token]));
+        put(
+            "livenessProbe",
+            json!({
+                "httpGet": {"path": "/healthz", "port": "http", "scheme": "HTTP"},
+                "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3,
+            }),
+        );
+    }
+    container
 }
 
 /// What the API server keeps of who wrote which field.

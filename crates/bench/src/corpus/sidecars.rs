@@ -19,8 +19,6 @@ struct Kind {
     image: &'static str,
     variables: &'static [&'static str],
     path: &'static str,
-    /// Whether it prepares something in an init container.
-    prepares: bool,
 }
 
 const KINDS: &[Kind] = &[
@@ -29,7 +27,6 @@ const KINDS: &[Kind] = &[
         image: "logging/fluent-bit",
         variables: &["LOG_LEVEL", "FLUSH_INTERVAL", "OUTPUT_HOST", "OUTPUT_PORT", "BUFFER_LIMIT", "RETRY_LIMIT"],
         path: "/var/log/app",
-        prepares: false,
     },
     Kind {
         name: "mesh-proxy",
@@ -47,101 +44,79 @@ const KINDS: &[Kind] = &[
             "CONCURRENCY",
         ],
         path: "/etc/mesh/proxy",
-        prepares: true,
     },
     Kind {
         name: "metrics-exporter",
         image: "metrics/exporter",
         variables: &["SCRAPE_INTERVAL", "LISTEN_ADDRESS", "METRICS_PATH"],
         path: "/etc/exporter",
-        prepares: false,
     },
     Kind {
         name: "security-agent",
         image: "security/runtime-agent",
         variables: &["AGENT_MODE", "BACKEND_URL", "POLICY_BUNDLE", "TENANT", "AUDIT_LEVEL"],
         path: "/var/lib/agent",
-        prepares: true,
     },
     Kind {
         name: "trace-collector",
         image: "tracing/otel-collector",
         variables: &["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER", "GOMEMLIMIT"],
         path: "/etc/otel",
-        prepares: false,
     },
     Kind {
         name: "secrets-agent",
         image: "secrets/agent",
         variables: &["VAULT_ADDR", "VAULT_ROLE", "VAULT_AUTH_PATH", "TEMPLATE_LEFT_DELIM", "RENEW_INTERVAL"],
         path: "/secrets",
-        prepares: true,
     },
     Kind {
         name: "config-reloader",
         image: "config/reloader",
         variables: &["WATCH_DIR", "RELOAD_URL"],
         path: "/etc/config",
-        prepares: false,
     },
     Kind {
         name: "sql-proxy",
         image: "database/sql-proxy",
         variables: &["INSTANCE", "PORT", "MAX_CONNECTIONS", "TERM_TIMEOUT"],
         path: "/cloudsql",
-        prepares: false,
     },
 ];
+
+/// How much of a container somebody has written down.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    /// An image, a few variables, a volume.
+    Plain,
+    /// Probes, ports, a security context.
+    Full,
+    /// An init container as well.
+    Prepared,
+    /// Everything, with a feature list in the environment.
+    Long,
+}
+
+impl Detail {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(100) {
+            0..60 => Self::Plain,
+            60..90 => Self::Full,
+            90..98 => Self::Prepared,
+            _ => Self::Long,
+        }
+    }
+}
 
 /// The agent of one SidecarSet; `index` makes its names unlike all others.
 pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
     let Some(kind) = KINDS.get(random.below(KINDS.len())) else {
         return Parts { name: String::new(), spec: Map::new() };
     };
+    let detail = Detail::draw(random);
     let name = format!("{}-{index:04}", kind.name);
-    let volume = format!("{name}-data");
-    let tag = format!("{}.{}.{}", random.between(1, 4), random.below(30), random.below(12));
-    let image = format!("registry.example.com/{}:{tag}", kind.image);
-    let mut container = json!({
-        "name": name,
-        "image": image,
-        "env": variables(random, style, kind),
-        "resources": resources(random),
-        "volumeMounts": [{"name": volume, "mountPath": kind.path}],
-    });
-    let mut volumes =
-        vec![json!({"name": volume, "emptyDir": {"sizeLimit": format!("{}Mi", 64 * random.between(1, 8))}})];
-    let extra = container.as_object_mut();
-    if let Some(container) = extra {
-        let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
-        put("podInjectPolicy", random.pick(&["BeforeAppContainer", "AfterAppContainer"]).into());
-        if random.percent(50) {
-            put("args", json!(["--config", format!("{}/config.yaml", kind.path), format!("--id={}", random.hex(8))]));
-        }
-        if random.percent(40) {
-            put("ports", json!([{"name": "admin", "containerPort": random.between(9000, 19_999)}]));
-            put("readinessProbe", probe(random, "/ready"));
-        }
-        if random.percent(30) {
-            put("livenessProbe", probe(random, "/live"));
-        }
-        if random.percent(30) {
-            put("shareVolumePolicy", json!({"type": "enabled"}));
-        }
-        if random.percent(50) {
-            put(
-                "securityContext",
-                json!({
-                    "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
-                    "runAsUser": random.between(1000, 65_000), "capabilities": {"drop": ["ALL"]},
-                }),
-            );
-        }
-        if random.percent(15) {
-            put("lifecycle", json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "sleep 5"]}}}));
-        }
-    }
-    if random.percent(50) {
+    let mut container = container(random, style, kind, (&name, detail));
+    let mut volumes = vec![json!({"name": format!("{name}-data"), "emptyDir": {}})];
+    if detail >= Detail::Full && random.percent(50) {
         let config = format!("{name}-config");
         volumes.push(json!({"name": config, "configMap": {"name": config}}));
         if let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) {
@@ -149,11 +124,11 @@ pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
         }
     }
     let mut spec = Map::new();
-    if kind.prepares {
+    if detail >= Detail::Prepared {
         let prepare = json!({
-            "name": format!("{name}-init"), "image": image, "command": ["/agent", "prepare"],
+            "name": format!("{name}-init"), "image": container.get("image"), "command": ["/agent", "prepare"],
             "args": ["--out", kind.path], "resources": resources(random),
-            "volumeMounts": [{"name": volume, "mountPath": kind.path}],
+            "volumeMounts": [{"name": format!("{name}-data"), "mountPath": kind.path}],
         });
         spec.insert("initContainers".to_owned(), json!([prepare]));
     }
@@ -165,12 +140,53 @@ pub(super) fn parts(random: &mut Random, style: Style, index: usize) -> Parts {
     Parts { name, spec }
 }
 
-fn variables(random: &mut Random, style: Style, kind: &Kind) -> Vec<Value> {
-    let mut variables = vec![
-        json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}),
-        json!({"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}),
-    ];
-    for name in kind.variables {
+fn container(random: &mut Random, style: Style, kind: &Kind, (name, detail): (&str, Detail)) -> Value {
+    let tag = format!("{}.{}.{}", random.between(1, 4), random.below(30), random.below(12));
+    // Some pin what they run.
+    let digest = if random.percent(10) { format!("@sha256:{}", random.hex(64)) } else { String::new() };
+    let mut container = Map::new();
+    let mut put = |key: &str, value: Value| container.insert(key.to_owned(), value);
+    put("name", name.into());
+    put("image", format!("registry.example.com/{}:{tag}{digest}", kind.image).into());
+    put("env", variables(random, style, kind, detail).into());
+    put("volumeMounts", json!([{"name": format!("{name}-data"), "mountPath": kind.path}]));
+    put("podInjectPolicy", random.pick(&["BeforeAppContainer", "AfterAppContainer"]).into());
+    if detail >= Detail::Full || random.percent(60) {
+        put("resources", resources(random));
+    }
+    if random.percent(30) {
+        put("shareVolumePolicy", json!({"type": "enabled"}));
+    }
+    if detail >= Detail::Full {
+        put("args", json!(["--config", format!("{}/config.yaml", kind.path)]));
+        put("ports", json!([{"name": "admin", "containerPort": random.between(9_000, 9_999)}]));
+        put("readinessProbe", probe(random, "/ready"));
+        if random.percent(50) {
+            put("livenessProbe", probe(random, "/live"));
+        }
+        if random.percent(60) {
+            put(
+                "securityContext",
+                json!({
+                    "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
+                    "runAsUser": random.between(1_000, 65_000), "capabilities": {"drop": ["ALL"]},
+                }),
+            );
+        }
+        if random.percent(20) {
+            put("lifecycle", json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "sleep 5"]}}}));
+        }
+    }
+    Value::Object(container)
+}
+
+fn variables(random: &mut Random, style: Style, kind: &Kind, detail: Detail) -> Vec<Value> {
+    let mut variables = Vec::new();
+    if random.percent(50) {
+        variables.push(json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}));
+    }
+    let count = if detail >= Detail::Full { kind.variables.len() } else { random.between(1, kind.variables.len()) };
+    for name in kind.variables.iter().take(count) {
         let value = match style {
             Style::Worst => {
                 let length = random.between(64, 512);
@@ -180,9 +196,8 @@ fn variables(random: &mut Random, style: Style, kind: &Kind) -> Vec<Value> {
         };
         variables.push(json!({"name": name, "value": value}));
     }
-    // A few are configured at length.
-    if style == Style::Realistic && random.percent(12) {
-        for index in 0..random.between(10, 40) {
+    if detail == Detail::Long {
+        for index in 0..random.between(20, 60) {
             variables.push(json!({"name": format!("FEATURE_{index:02}"), "value": value(random)}));
         }
     }
@@ -199,9 +214,11 @@ fn value(random: &mut Random) -> String {
             "https://{}.{}.svc.cluster.local:{}/v1/ingest",
             random.pick(&["collector", "gateway", "ca", "vault", "backend"]),
             random.pick(&["observability", "mesh-system", "security", "platform"]),
-            random.between(1024, 65_535)
+            random.pick(&["443", "4317", "8200", "8443", "9090", "15012"]),
         ),
-        _ => format!("tenant={},region={}", random.hex(8), random.pick(&["eu-west-1", "us-east-2", "ap-south-1"])),
+        _ => {
+            format!("tenant-{},region={}", random.below(10_000), random.pick(&["eu-west-1", "us-east-2", "ap-south-1"]))
+        }
     }
 }
 
@@ -209,13 +226,10 @@ fn resources(random: &mut Random) -> Value {
     let (cpu, memory) = (10 * random.between(1, 20), 16 * random.between(1, 16));
     json!({
         "requests": {"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")},
-        "limits": {"cpu": format!("{}m", 2 * cpu), "memory": format!("{}Mi", 2 * memory)},
+        "limits": {"memory": format!("{}Mi", 2 * memory)},
     })
 }
 
 fn probe(random: &mut Random, path: &str) -> Value {
-    json!({
-        "httpGet": {"path": path, "port": "admin"},
-        "initialDelaySeconds": random.between(1, 30), "periodSeconds": random.between(5, 30),
-    })
+    json!({"httpGet": {"path": path, "port": "admin"}, "periodSeconds": random.between(5, 30)})
 }
