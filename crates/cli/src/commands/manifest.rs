@@ -111,7 +111,7 @@ struct Settings {
 #[derive(Debug, clap::Args)]
 struct Output {
     /// How to print it.
-    #[arg(short, long = "output", value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
     /// Write files into this folder instead of stdout; it is made where it is not there.
     #[arg(long = "output-dir", value_name = "DIR")]
@@ -185,11 +185,11 @@ fn write(rendered: &Rendered, output: &Output, terminal: &mut Terminal) -> anyho
         }
         Some(folder) => {
             let written = write_files(documents, folder, output.format)?;
-            writeln!(terminal.err(), "{written} files in {}", folder.display())?;
+            let _ = writeln!(terminal.err(), "{written} files in {}", folder.display());
         }
     }
     for document in documents {
-        writeln!(terminal.err(), "  {}", document.title())?;
+        let _ = writeln!(terminal.err(), "  {}", document.title());
     }
     for note in &rendered.notes {
         terminal.warn(note);

@@ -52,7 +52,7 @@ pub enum Certificates {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
     /// What the objects are called, or their names begin with; for a second installation beside the first.
-    #[arg(long, value_name = "NAME", default_value = "pillion", value_parser = label)]
+    #[arg(long, value_name = "NAME", default_value = "pillion", value_parser = service)]
     pub name: String,
     /// Also grant what other SidecarSets than those of the settings could need, so that SidecarSets can be changed
     /// without rendering anew.
@@ -158,6 +158,14 @@ pub struct Standalone {
 
 fn label(text: &str) -> Result<String, String> {
     format::dns_label(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
+}
+
+/// A Service is called so, too: RFC 1035.
+fn service(text: &str) -> Result<String, String> {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err("a name begins with a letter, since a Service has it".to_owned());
+    }
+    label(text)
 }
 
 fn subdomain(text: &str) -> Result<String, String> {

@@ -70,6 +70,12 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     if options.certificates == Certificates::Files && options.ca_bundle.is_none() {
         notes.push("without --ca-bundle the API server trusts only what its own system trusts".to_owned());
     }
+    if options.certificates == Certificates::CertManager {
+        notes.push(
+            "name cert-manager's namespace in --exclude-namespaces: its Pods have to start while no certificate is valid"
+                .to_owned(),
+        );
+    }
     if !options.no_crd {
         notes.push("where OpenKruise is installed, use --no-crd: it has a SidecarSet definition of its own".to_owned());
     }

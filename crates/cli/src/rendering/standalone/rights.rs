@@ -7,7 +7,7 @@ use super::super::needs::Needs;
 use super::super::options::{Certificates, Standalone};
 use super::{webhooks, workload};
 
-const CHANGE: &[&str] = &["get", "list", "watch", "patch", "update"];
+const PATCH: &[&str] = &["get", "patch"];
 
 /// The roles; none where the certificate comes from somewhere else.
 pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
@@ -29,8 +29,13 @@ pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
             &["create"],
             "The first time. RBAC cannot say by which name something is created.",
         ),
-        Grant::new("", &["secrets"], CHANGE, "Its own Secret, when the certificate is renewed; no other one.")
-            .of(&[&options.tls_secret]),
+        Grant::new(
+            "",
+            &["secrets"],
+            &["get", "update"],
+            "Its own Secret, when the certificate is renewed; no other one.",
+        )
+        .of(&[&options.tls_secret]),
     ];
     documents.extend(access::documents(workload::RBAC, of(Some(&options.namespace), about), &secrets));
     documents
@@ -41,7 +46,7 @@ fn bundles(options: &Standalone, needs: &Needs) -> Vec<Grant> {
     let why = "caBundle of its own webhook configurations, and of no others.";
     let mut grants = Vec::new();
     let mut own = |resources: &'static [&'static str]| {
-        grants.push(Grant::new("admissionregistration.k8s.io", resources, CHANGE, why).of(&[instance]));
+        grants.push(Grant::new("admissionregistration.k8s.io", resources, PATCH, why).of(&[instance]));
     };
     match (webhooks::has_mutating(needs), webhooks::has_validating(needs)) {
         (true, true) => own(&["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]),
@@ -51,7 +56,7 @@ fn bundles(options: &Standalone, needs: &Needs) -> Vec<Grant> {
     }
     if !options.no_crd {
         let why = "caBundle of the SidecarSet definition's conversion webhook.";
-        let definitions = Grant::new("apiextensions.k8s.io", &["customresourcedefinitions"], CHANGE, why);
+        let definitions = Grant::new("apiextensions.k8s.io", &["customresourcedefinitions"], PATCH, why);
         grants.push(definitions.of(&[crd::NAME]));
     }
     grants
