@@ -1,12 +1,9 @@
 //! An object to be applied, with what it is for.
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
-use crate::manifest::{self, Manifest, Source};
-use crate::yaml;
+use crate::yaml::{self, Tree};
 
 /// The widest line of a comment.
 const COLUMNS: usize = 118;
@@ -53,37 +50,51 @@ impl Document {
     /// The object as YAML with its comments.
     ///
     /// # Errors
-    /// Where what is printed cannot be read again, or a comment has no place in it: a mistake of this program.
+    /// Where a comment has no place in the object: a mistake of this program.
     pub fn to_yaml(&self) -> anyhow::Result<String> {
-        let text = yaml::document(&yaml::Tree::conventional(&self.object));
-        let source = Arc::new(Source { name: self.title(), text });
-        let manifests = manifest::documents(&source)?;
-        let [printed] = manifests.as_slice() else { anyhow::bail!("{}: not one document", self.title()) };
-        let mut places = vec![(0, self.about.as_str())];
+        let tree = Tree::conventional(&self.object);
+        let mut comments = vec![(0, self.about.as_str())];
         for (pointer, comment) in &self.comments {
-            let place = place(printed, pointer).with_context(|| format!("{}: nothing at {pointer}", self.title()))?;
-            places.push((place, comment));
+            let tokens: Vec<&str> = pointer.split('/').skip(1).collect();
+            let line = line(&tree, &tokens).with_context(|| format!("{}: nothing at {pointer}", self.title()))?;
+            comments.push((line, comment));
         }
-        places.sort_by_key(|(place, _)| *place);
-        Ok(interleave(&source.text, &places))
+        comments.sort_by_key(|(line, _)| *line);
+        Ok(interleave(&yaml::document(&tree), &comments))
     }
 }
 
-/// The first byte of the line on which something stands.
-fn place(printed: &Manifest, pointer: &str) -> Option<usize> {
-    let range = printed.key_at(pointer).or_else(|| printed.value_at(pointer))?;
-    let before = printed.source.text.get(..range.start)?;
-    Some(before.rfind('\n').map_or(0, |end| end + 1))
+/// The line, from 0, on which a part of a printed tree starts.
+fn line(tree: &Tree, tokens: &[&str]) -> Option<usize> {
+    let Some((token, rest)) = tokens.split_first() else { return Some(0) };
+    let mut before = 0;
+    match tree {
+        Tree::Map(entries) => {
+            for (key, value) in entries {
+                if key == token {
+                    // What is below stands on the lines after the key.
+                    return Some(if rest.is_empty() { before } else { before + 1 + line(value, rest)? });
+                }
+                before += yaml::document(&Tree::Map(vec![(key.clone(), value.clone())])).lines().count();
+            }
+            None
+        }
+        Tree::List(items) => {
+            let (earlier, from) = items.split_at_checked(token.parse().ok()?)?;
+            before += yaml::document(&Tree::List(earlier.to_vec())).lines().count() * usize::from(!earlier.is_empty());
+            line(from.first()?, rest).map(|line| before + line)
+        }
+        Tree::Scalar(_) => None,
+    }
 }
 
-/// The text with comments before the lines that start at these bytes, which ascend.
+/// The text with comments before the lines of these numbers, which ascend.
 fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
     let mut out = String::new();
-    let mut start = 0;
     let mut left = comments;
-    for line in text.split_inclusive('\n') {
-        while let [(place, comment), rest @ ..] = left
-            && *place <= start
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        while let [(at, comment), rest @ ..] = left
+            && *at <= number
         {
             let indent = line.len() - line.trim_start_matches(' ').len();
             for line in wrapped(comment, COLUMNS.saturating_sub(indent)) {
@@ -94,7 +105,6 @@ fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
             left = rest;
         }
         out.push_str(line);
-        start += line.len();
     }
     out
 }
@@ -166,7 +176,7 @@ pub fn to_json<'a>(documents: impl IntoIterator<Item = &'a Document>) -> anyhow:
         Ok([object]) => object,
         Err(objects) => json!({"apiVersion": "v1", "kind": "List", "items": objects}),
     };
-    let mut text = serde_json::to_string_pretty(&yaml::Tree::conventional(&value))?;
+    let mut text = serde_json::to_string_pretty(&Tree::conventional(&value))?;
     text.push('\n');
     Ok(text)
 }
