@@ -70,7 +70,7 @@ impl Needs {
         let bundle = Some((json::text(raw, &["bundleRef", "namespace"]), bundle)).filter(|(_, name)| !name.is_empty());
         let sets = settings.all_sidecar_sets()?;
         // Nobody knows what a bundle in the cluster will hold.
-        let sets = Sets { sets: &sets, settings, any: any || bundle.is_some() };
+        let sets = Sets { known: &sets, settings, any: any || bundle.is_some() };
         let has_identities = settings.gates.service_account_injection;
         let reads_whitelist = settings.patch_pod_metadata_whitelist.is_none();
         let rules = &settings.service_accounts;
@@ -138,7 +138,7 @@ impl Needs {
 
 /// The SidecarSets that can be injected.
 struct Sets<'a> {
-    sets: &'a [SidecarSet],
+    known: &'a [SidecarSet],
     settings: &'a Settings,
     /// Whether there may be others.
     any: bool,
@@ -146,7 +146,7 @@ struct Sets<'a> {
 
 impl Sets<'_> {
     fn any(&self, is_it: impl Fn(&SidecarSet) -> bool) -> bool {
-        self.any || self.sets.iter().any(is_it)
+        self.any || self.known.iter().any(is_it)
     }
 
     fn names_a_revision_elsewhere(&self, set: &SidecarSet) -> bool {

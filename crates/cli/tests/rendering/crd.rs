@@ -1,6 +1,7 @@
 //! The SidecarSet definition.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -8,7 +9,7 @@ use jsonschema::Validator;
 use pillion::rendering::crd::{Conversion, NAME, document};
 use pillion_core::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use pillion_core::service_account::declared;
-use pillion_testkit::strategies;
+use pillion_testkit::{conformance, strategies};
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -329,4 +330,26 @@ proptest! {
             prop_assert_eq!(stored(&set, "v1beta1"), set);
         }
     }
+}
+
+/// What OpenKruise's webhook accepted had passed its definition, and passes this one.
+#[test]
+fn recorded_sets_are_accepted() {
+    let Some(file) = conformance::file() else {
+        std::io::stdout().write_all(b"definition: skipped, there is no shared/conformance/admission.jsonl\n").unwrap();
+        return;
+    };
+    let validators = ["v1alpha1", "v1beta1"].map(|version| (version, validator(version)));
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for case in conformance::cases(&file).iter().filter(|case| case.is_sidecar_set() && case.is_allowed()) {
+        let object = case.object();
+        let version = object["apiVersion"].as_str().and_then(|version| version.strip_prefix("apps.kruise.io/"));
+        let Some((_, validator)) = validators.iter().find(|(name, _)| Some(*name) == version) else { continue };
+        wrong.extend(
+            validator.iter_errors(object).map(|error| format!("{}: {}: {error}", case.id(), error.instance_path())),
+        );
+        seen += 1;
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert!(seen > 10, "{seen}");
 }

@@ -1,6 +1,8 @@
 //! Policies for Kubewarden.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
@@ -65,18 +67,19 @@ fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
         .arg(&out)
         .assert()
         .success();
-    let names = |folder: &std::path::Path| -> BTreeSet<String> {
-        let names = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.ends_with(".yaml")).collect()
+    let names = |folder: &Path| -> BTreeSet<String> {
+        let paths = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        manifests.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     };
     if std::env::var_os("UPDATE_DEPLOY").is_some() {
         for name in names(&out) {
-            std::fs::copy(out.join(&name), root().join("deploy").join(&name)).unwrap();
+            fs::copy(out.join(&name), root().join("deploy").join(&name)).unwrap();
         }
     }
     assert_eq!(names(&root().join("deploy")), names(&out));
     for name in names(&out) {
-        let rendered = std::fs::read_to_string(out.join(&name)).unwrap();
+        let rendered = fs::read_to_string(out.join(&name)).unwrap();
         assert_eq!(text(&format!("deploy/{name}")), rendered, "UPDATE_DEPLOY=1 writes {name}");
     }
 }

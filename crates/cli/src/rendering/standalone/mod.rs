@@ -47,7 +47,7 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     };
     documents.extend(access::for_settings(workload::RBAC, &input.needs, reader));
     documents.extend(rights::documents(options, &input.needs));
-    documents.push(workload::settings(options, text));
+    documents.push(workload::settings(options, &text));
     documents.extend(certificates::documents(options));
     documents.push(workload::service(options));
     documents.push(workload::deployment(options, &input.needs));

@@ -52,7 +52,7 @@ fn settings_name(options: &Standalone) -> String {
 }
 
 /// The settings.
-pub fn settings(options: &Standalone, text: String) -> Document {
+pub fn settings(options: &Standalone, text: &str) -> Document {
     let config_map = object(options, "v1", "ConfigMap", &settings_name(options));
     let about = "The settings. The server reads them again when they change, about a minute after they are applied, and \
                  keeps the old ones where the new ones are invalid: nothing has to be restarted.";
