@@ -31,8 +31,10 @@ pub struct Access<'a> {
     pub about: &'a str,
 }
 
+/// What the server keeps and watches, where it is read at all: what most Pods need.
+pub const WATCHED: [Read; 2] = [Read::Namespace, Read::ServiceAccount];
+
 const GET: &[&str] = &["get"];
-/// With a watch, what is asked for often needs no request.
 const WATCH: &[&str] = &["get", "list", "watch"];
 
 impl Grant {
@@ -64,22 +66,22 @@ impl Grant {
 
 /// What is read in every namespace, and asked. `watches`: by the server, which keeps what it reads often.
 pub fn everywhere(needs: &Needs, watches: bool) -> Vec<Grant> {
-    let often = if watches { WATCH } else { GET };
+    let verbs = |read: Read| if watches && WATCHED.contains(&read) { WATCH } else { GET };
     let mut grants = Vec::new();
     if needs.reads(Read::Namespace) {
         let why = "The labels that a namespaceSelector selects, and, before something of a namespace is kept from \
                    being deleted, whether the namespace itself is being deleted.";
-        grants.push(Grant::new("", &["namespaces"], often, why));
+        grants.push(Grant::new("", &["namespaces"], verbs(Read::Namespace), why));
     }
     if needs.reads(Read::ServiceAccount) {
         let why = "Whether a sidecar's ServiceAccount is there, is being deleted, and is automounted; the UID that a \
                    token Secret has to carry. In every namespace with Pods. A ServiceAccount holds no token.";
-        grants.push(Grant::new("", &["serviceaccounts"], often, why));
+        grants.push(Grant::new("", &["serviceaccounts"], verbs(Read::ServiceAccount), why));
     }
     if needs.reads(Read::Role) {
         let why = "Whether the merged Role and RoleBinding say what the SidecarSets say, before a Pod runs under the \
                    merged ServiceAccount. RBAC cannot say \"names that start with sidecarset-merged-\".";
-        grants.push(Grant::new("rbac.authorization.k8s.io", &["roles", "rolebindings"], GET, why));
+        grants.push(Grant::new("rbac.authorization.k8s.io", &["roles", "rolebindings"], verbs(Read::Role), why));
     }
     if needs.asks_authors {
         let why = "Whether the author of a SidecarSet holds the permissions that it hands out, and whether its \

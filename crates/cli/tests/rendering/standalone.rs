@@ -161,6 +161,41 @@ fn rights_are_for_look_ups_and_for_what_is_its_own(#[case] flags: &[&str], #[cas
     }
 }
 
+/// The flags of the server, which say what it watches and where its CA goes.
+#[rstest]
+#[case::nothing_is_read(plain(), &[], &[
+    "--cache-max-staleness=0s", "--certificates=self-signed", "--tls-secret=pillion-serve-tls",
+    "--mutating-webhook-configuration=pillion", "--custom-resource-definition=sidecarsets.apps.kruise.io",
+])]
+#[case::identities(identities(), &["--no-crd", "--tls-secret", "own"], &[
+    "--cache-watch=v1/Namespace,v1/ServiceAccount", "--certificates=self-signed", "--tls-secret=own",
+    "--mutating-webhook-configuration=pillion", "--validating-webhook-configuration=pillion",
+])]
+#[case::files(plain(), &["--certificates", "files"], &[
+    "--cache-max-staleness=0s", "--certificates=files", "--tls-cert-file=/etc/pillion-tls/tls.crt",
+    "--tls-key-file=/etc/pillion-tls/tls.key",
+])]
+fn the_server_is_told_what_concerns_it(#[case] settings: Value, #[case] flags: &[&str], #[case] wanted: &[&str]) {
+    let rendered = standalone(&settings, flags);
+    let container =
+        &object(&rendered, "Deployment pillion-system/pillion")["spec"]["template"]["spec"]["containers"][0];
+    let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let always = [
+        "serve",
+        "--settings=/etc/pillion/settings.yaml",
+        "--listen=0.0.0.0:8443",
+        "--health-listen=0.0.0.0:8080",
+        "--namespace=pillion-system",
+        "--service-name=pillion",
+    ];
+    assert_eq!(arguments, [&always[..], wanted].concat());
+    // What it watches it may list.
+    let watches = |resource: &str| granted(&rendered).contains(&["", resource, "watch"].map(str::to_owned).to_vec());
+    let is_watched = |kind: &str| arguments.iter().any(|it| it.starts_with("--cache-watch=") && it.contains(kind));
+    assert_eq!(watches("namespaces"), is_watched("v1/Namespace"));
+    assert_eq!(watches("serviceaccounts"), is_watched("v1/ServiceAccount"));
+}
+
 /// Pod Security `restricted`, which the namespace enforces.
 #[test]
 fn the_server_is_restricted() {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::crd;
 use super::super::needs::Needs;
 use super::super::options::{Certificates, Standalone};
+use super::super::{access, crd};
 use super::webhooks;
 
 /// Of the labels.
@@ -41,11 +41,19 @@ pub fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     flag("settings", &format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}"));
     flag("listen", &format!("0.0.0.0:{PORT}"));
     flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
+    flag("namespace", &options.namespace);
+    flag("service-name", &options.common.name);
+    let watched = access::WATCHED.into_iter().filter(|read| needs.reads(*read));
+    let watched: Vec<String> = watched.map(|read| format!("{}/{}", read.kind().0, read.kind().1)).collect();
+    if watched.is_empty() {
+        // Nothing is read that would be worth it.
+        flag("cache-max-staleness", "0s");
+    } else {
+        flag("cache-watch", &watched.join(","));
+    }
     match options.certificates {
         Certificates::SelfSigned => {
             flag("certificates", "self-signed");
-            flag("namespace", &options.namespace);
-            flag("service-name", &options.common.name);
             flag("tls-secret", &options.tls_secret);
             if webhooks::has_mutating(needs) {
                 flag("mutating-webhook-configuration", &options.common.name);
