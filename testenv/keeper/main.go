@@ -13,7 +13,8 @@
 //	{"ended": "etcd", "reason": "exit status 1"}
 //
 // When its standard input closes, which the system does for a process that ends in whatever way, it kills the servers,
-// removes the folder and ends. It does the same when its parent is gone.
+// removes the folder and ends. It does the same when its parent is gone. Where the keeper itself is killed, so are the
+// servers; the folder is then removed by the next keeper.
 package main
 
 import (
@@ -77,10 +78,8 @@ func main() {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 
-	folder, err := os.MkdirTemp("", "pillion-testenv-")
-	if err == nil {
-		err = os.Mkdir(filepath.Join(folder, "logs"), 0o700)
-	}
+	removeAbandoned()
+	folder, err := makeFolder()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "keeper:", err)
 		os.Exit(1)

@@ -132,7 +132,7 @@ async fn nothing_is_left_of_a_cluster_that_is_dropped_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn servers_do_not_outlive_their_keeper() {
+async fn servers_do_not_outlive_their_keeper_and_the_next_one_takes_the_folder_away() {
     let (mut child, folder) = holder("wait");
     let processes = below(child.id());
     let keeper = processes.iter().find(|(process, _)| name(*process) == "keeper").unwrap();
@@ -140,10 +140,35 @@ async fn servers_do_not_outlive_their_keeper() {
     signal("-KILL", &keeper.0.to_string());
     let ended = async || (!processes.iter().any(lives)).then_some(());
     until("the servers' end", PATIENCE, ended).await.unwrap();
-
-    // The folder is still that of the process that has the cluster.
-    fs::write(folder.join("go"), "").unwrap();
-    signal("-INT", &child.id().to_string());
+    child.kill().unwrap();
     child.wait().unwrap();
-    fs::remove_dir_all(&folder).unwrap();
+    assert!(folder.exists());
+
+    let (first, second) = (Cluster::start(Options::new()).await.unwrap(), Cluster::start(Options::new()).await.unwrap());
+
+    assert!(!folder.exists());
+    // Those in use stay.
+    assert!(first.folder().exists() && second.folder().exists());
+}
+
+#[tokio::test]
+async fn a_cluster_whose_keeper_is_gone_says_so_and_leaves_nothing() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let folder = cluster.folder().to_owned();
+    let keepers = below(std::process::id()).into_iter().filter(|(process, _)| {
+        let files = fs::read_dir(format!("/proc/{process}/fd")).ok();
+        let mut open = files.into_iter().flatten().filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        name(*process) == "keeper" && open.any(|file| file.starts_with(&folder))
+    });
+    let keepers: Vec<Process> = keepers.collect();
+    assert_eq!(keepers.len(), 1);
+
+    signal("-KILL", &keepers[0].0.to_string());
+    until("its end", PATIENCE, async || (!lives(&keepers[0])).then_some(())).await.unwrap();
+
+    let refused = async || cluster.stop_api_server().await.err();
+    let error = until("an error", PATIENCE, refused).await.unwrap();
+    assert_eq!(error.to_string(), "the keeper of the servers is gone");
+    drop(cluster);
+    assert!(!folder.exists());
 }
