@@ -3,18 +3,17 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
-use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::binaries::Binaries;
 use crate::certificates::{Authority, token_keys};
-use crate::identity::{Credentials, client, kubeconfig};
+use crate::identity::{Credentials, Identity};
 use crate::keeper::Keeper;
 use crate::servers::{self, API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
 use crate::{Error, Options, nodes, ports};
@@ -39,7 +38,7 @@ pub struct Cluster {
     options: Options,
     authority: Authority,
     port: u16,
-    admin: Value,
+    admin: Identity,
 }
 
 impl Cluster {
@@ -65,7 +64,7 @@ impl Cluster {
         let authority = Authority::new()?;
         let port = ports::free()?;
         let admin = Credentials::Certificate(authority.client("testenv-admin", Some("system:masters"))?);
-        let admin = kubeconfig(port, &authority.certificate(), &admin);
+        let admin = Identity::new(port, &authority.certificate(), &admin);
         let cluster = Self { keeper, binaries, options, authority, port, admin };
 
         cluster.write_files()?;
@@ -85,14 +84,14 @@ impl Cluster {
     fn write_files(&self) -> Result<(), Error> {
         let server = self.authority.server(&["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
         let (private, public) = token_keys()?;
-        let component = |user| self.kubeconfig(user, None).map(|kubeconfig| kubeconfig.to_string());
+        let component = |user| self.as_user(user, None).map(|identity| identity.kubeconfig());
         let files = [
             (file::AUTHORITY, self.authority.certificate()),
             (file::CERTIFICATE, server.certificate),
             (file::KEY, server.key),
             (file::TOKEN_KEY, private),
             (file::TOKEN_PUBLIC_KEY, public),
-            (file::ADMIN, self.admin.to_string()),
+            (file::ADMIN, self.admin.kubeconfig()),
             (file::CONTROLLER_MANAGER, component("system:kube-controller-manager")?),
             (file::SCHEDULER, component("system:kube-scheduler")?),
             (file::STAGES, nodes::STAGES.to_owned()),
@@ -116,7 +115,7 @@ impl Cluster {
     /// Where it is running already, ends, or is not ready after some minutes.
     pub async fn start_api_server(&self) -> Result<(), Error> {
         self.run(API_SERVER, &servers::api_server(self.port, &self.options)).await?;
-        let client = client(self.admin.clone()).await?;
+        let client = self.admin.client().await?;
         let started = Instant::now();
         loop {
             let reason = match ready(&client).await {
@@ -159,7 +158,7 @@ impl Cluster {
     }
 
     /// The kubeconfig of one who may do everything, as a file: for programs like `kubectl`.
-    pub fn admin_kubeconfig_file(&self) -> std::path::PathBuf {
+    pub fn admin_kubeconfig_file(&self) -> PathBuf {
         self.folder().join(file::ADMIN)
     }
 
@@ -168,7 +167,7 @@ impl Cluster {
         self.keeper.log(server)
     }
 
-    pub(crate) fn admin_kubeconfig(&self) -> &Value {
+    pub(crate) fn admin_identity(&self) -> &Identity {
         &self.admin
     }
 
@@ -176,8 +175,8 @@ impl Cluster {
         &self.authority
     }
 
-    pub(crate) fn kubeconfig_of(&self, credentials: &Credentials) -> Value {
-        kubeconfig(self.port, &self.authority.certificate(), credentials)
+    pub(crate) fn identity(&self, credentials: &Credentials) -> Identity {
+        Identity::new(self.port, &self.authority.certificate(), credentials)
     }
 
     /// Whether kube-controller-manager makes what belongs to a namespace.
@@ -193,5 +192,19 @@ async fn ready(client: &Client) -> Result<(), String> {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("no answer".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_can_be_started_and_used_in_any_thread() {
+        fn send<T: Send>(_: T) {}
+        fn sync<T: Send + Sync>() {}
+
+        send(Cluster::start(Options::new()));
+        sync::<Cluster>();
     }
 }

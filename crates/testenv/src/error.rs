@@ -77,6 +77,9 @@ pub enum Error {
     /// A kubeconfig could not be made or understood.
     #[error("the kubeconfig is not valid: {0}")]
     Kubeconfig(String),
+    /// The API server answered a request for a token with none.
+    #[error("the API server gave no token of {0}")]
+    NoToken(String),
     /// A manifest is not an object that the API server knows.
     #[error("document {number} of the manifest: {reason}")]
     Manifest {

@@ -25,6 +25,8 @@
 //! * A client belongs to the runtime in which it was made. Tests that share a cluster each make their own.
 //! * Nothing runs in a Pod. With nodes, a Pod becomes Running and Ready, and the Pod of a Job succeeds.
 
+#![cfg(unix)]
+
 mod binaries;
 mod certificates;
 mod cluster;
@@ -42,6 +44,7 @@ mod webhook;
 
 pub use cluster::Cluster;
 pub use error::Error;
+pub use identity::Identity;
 pub use manifest::apply;
 pub use options::Options;
 pub use wait::until;

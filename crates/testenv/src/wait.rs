@@ -19,15 +19,18 @@ const LOOK: Duration = Duration::from_millis(100);
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// use std::time::Duration;
 ///
-/// let mut asked = 0;
+/// let asked = std::cell::Cell::new(0);
 /// let answer = pillion_testenv::until("the third try", Duration::from_secs(5), async || {
-///     asked += 1;
-///     (asked == 3).then_some(asked)
+///     asked.set(asked.get() + 1);
+///     (asked.get() == 3).then_some("here")
 /// });
-/// assert_eq!(answer.await.unwrap(), 3);
+/// assert_eq!(answer.await.unwrap(), "here");
 /// # });
 /// ```
-pub async fn until<T>(what: &str, after: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<T, Error> {
+pub async fn until<T, F>(what: &str, after: Duration, mut ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Option<T>>,
+{
     let started = Instant::now();
     loop {
         let late = started.elapsed() >= after;

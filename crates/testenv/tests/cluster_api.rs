@@ -1,4 +1,5 @@
 //! The API server is a real one: what it does with Pods, who may do what, and that it keeps what it has been given.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ fn code(error: kube::Error) -> u16 {
 
 #[tokio::test]
 async fn the_version_is_the_one_that_clients_choose_by() {
+    if std::env::var_os("KUBEBUILDER_ASSETS").is_some() {
+        eprintln!("skipped: the servers in KUBEBUILDER_ASSETS have the version that they have");
+        return;
+    }
     let version = cluster().await.admin().await.unwrap().apiserver_version().await.unwrap();
 
     assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "34"));
@@ -99,7 +104,7 @@ async fn a_token_for_another_audience_is_not_let_in() {
     let other = TokenRequestSpec { audiences: Some(vec!["vault".to_owned()]), ..TokenRequestSpec::default() };
 
     let token = cluster.token(&namespace, "default", &other).await.unwrap();
-    let pods: Api<Pod> = Api::namespaced(cluster.bearer(&token).await.unwrap(), &namespace);
+    let pods: Api<Pod> = Api::namespaced(cluster.as_bearer(&token).client().await.unwrap(), &namespace);
 
     assert_eq!(code(pods.list(&ListParams::default()).await.unwrap_err()), 401);
 }

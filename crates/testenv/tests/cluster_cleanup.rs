@@ -1,4 +1,5 @@
 //! Nothing outlives a test: no process and no folder, however the test ends.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A process, and when it was started: a number may be given again.
 type Process = (u32, String);
 
-/// A process's parent and its time of start, as in proc_pid_stat(5).
+/// A process's parent and its time of start, as in `proc_pid_stat(5)`.
 fn stat(process: u32) -> Option<(u32, String)> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
@@ -144,7 +145,8 @@ async fn servers_do_not_outlive_their_keeper_and_the_next_one_takes_the_folder_a
     child.wait().unwrap();
     assert!(folder.exists());
 
-    let (first, second) = (Cluster::start(Options::new()).await.unwrap(), Cluster::start(Options::new()).await.unwrap());
+    let (first, second) =
+        (Cluster::start(Options::new()).await.unwrap(), Cluster::start(Options::new()).await.unwrap());
 
     assert!(!folder.exists());
     // Those in use stay.

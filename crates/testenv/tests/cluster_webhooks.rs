@@ -1,4 +1,5 @@
 //! The API server asks webhooks that the test itself serves on 127.0.0.1.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,8 +96,9 @@ async fn objects_wait_for_no_webhook_that_is_down_where_its_failures_are_ignored
     let client = cluster.admin().await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
     let (_, certificate) = server().await;
-    // Nobody listens there: it is a privileged port that needs a name service of 1983.
-    let down = |name: &str| Hook::new(name, "https://127.0.0.1:42/", &certificate).timeout(1);
+    // Where somebody listened until now.
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let down = |name: &str| Hook::new(name, &format!("https://{nobody}/"), &certificate).timeout(1);
 
     down("ignored.test.pillion.dev")
         .on("", "v1", "configmaps", &["CREATE"])

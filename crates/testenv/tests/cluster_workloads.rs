@@ -1,4 +1,5 @@
 //! With nodes, controllers and kubelets at work: what users create comes to life.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::time::Duration;
 
