@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::FromArgMatches;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt};
@@ -235,7 +235,7 @@ async fn only_what_matters_leaves_the_api_server() {
                 let patch: Patch<Value> = Patch::Merge(serde_json::from_str(ANNOTATE).unwrap());
                 ("change", was_sent(api.patch(name, &PatchParams::default(), &patch).await))
             }
-            Ask::Delete => ("delete", was_sent(api.delete(name, &Default::default()).await)),
+            Ask::Delete => ("delete", was_sent(api.delete(name, &DeleteParams::default()).await)),
         };
         if sent != is_sent {
             wrong.push(format!("{what} {kind} {name}: sent: {sent}"));

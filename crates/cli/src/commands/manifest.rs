@@ -192,7 +192,7 @@ fn write(rendered: &Rendered, output: &Output, terminal: &mut Terminal) -> anyho
         let _ = writeln!(terminal.err(), "  {}", document.title());
     }
     for note in &rendered.notes {
-        terminal.warn(note);
+        let _ = writeln!(terminal.err(), "note: {note}");
     }
     Ok(Status::Done)
 }

@@ -128,7 +128,7 @@ impl Input {
     }
 }
 
-/// Whether a part is asked about objects in every namespace, and of the others, which ones.
+/// Every namespace but these.
 fn namespace_selector(excluded: &BTreeSet<&str>) -> Value {
     let excluded = json!({"key": names::NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": excluded});
     json!({"matchExpressions": [excluded]})

@@ -92,8 +92,8 @@ impl Needs {
             (Read::Namespace, sets.any(|set| set.spec(&["namespaceSelector"]).is_some())),
             (Read::ControllerRevision, sets.any(|set| sets.names_a_revision_elsewhere(set))),
             (Read::ServiceAccount, has_identities && sets.any(|set| declared(set).service_account.is_some())),
-            (Read::Role, has_identities && sets.any(merges)),
-            (Read::RoleBinding, has_identities && sets.any(merges)),
+            (Read::Role, has_identities && sets.may_merge()),
+            (Read::RoleBinding, has_identities && sets.may_merge()),
         ];
         part(Part::Pods, true, &for_pods);
         part(Part::Assert, has_identities, &for_pods);
@@ -147,6 +147,11 @@ struct Sets<'a> {
 impl Sets<'_> {
     fn any(&self, is_it: impl Fn(&SidecarSet) -> bool) -> bool {
         self.any || self.known.iter().any(is_it)
+    }
+
+    /// One account alone is not merged.
+    fn may_merge(&self) -> bool {
+        self.any || self.known.iter().filter(|set| merges(set)).count() > 1
     }
 
     fn names_a_revision_elsewhere(&self, set: &SidecarSet) -> bool {

@@ -145,7 +145,7 @@ pub struct Standalone {
     /// Leave out the Namespace, where it is there already.
     #[arg(long)]
     pub no_namespace: bool,
-    /// Leave out the SidecarSet definition, where OpenKruise has installed its own.
+    /// Leave out the SidecarSet definition, where OpenKruise or another installation has brought one.
     #[arg(long)]
     pub no_crd: bool,
     /// Leave out the NetworkPolicy.

@@ -29,7 +29,7 @@ fn stdout_is_data_and_stderr_says_what_it_is() {
       RoleBinding kruise-system/pillion
       ClusterAdmissionPolicy pillion-pods
       ClusterAdmissionPolicy pillion-sidecarsets
-    warning: the Role in namespace "kruise-system" needs this namespace to exist; where it does not, use --no-system-role, or set systemNamespace in the settings
+    note: the Role in namespace "kruise-system" needs this namespace to exist; where it does not, use --no-system-role, or set systemNamespace in the settings
     "#);
 }
 

@@ -115,9 +115,8 @@ fn only_what_the_settings_need_is_rendered(#[case] settings: Value, #[case] part
     json!({"injectionStrategy": {"revision": {"revisionName": "a-1"}}}), &["apps/v1/ControllerRevision"]
 )]
 #[case::an_account(json!({"serviceAccountName": "x"}), &["v1/ServiceAccount"])]
-#[case::a_merged_account(
-    json!({"serviceAccountName": "x", "behaviorWhenServiceAccountInjection": "Merge"}),
-    &["v1/ServiceAccount", "rbac.authorization.k8s.io/v1/Role", "rbac.authorization.k8s.io/v1/RoleBinding"]
+#[case::one_that_would_be_merged(
+    json!({"serviceAccountName": "x", "behaviorWhenServiceAccountInjection": "Merge"}), &["v1/ServiceAccount"]
 )]
 #[case::an_isolated_account(
     json!({"serviceAccountName": "x", "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountMode": "Isolate"}),
@@ -138,6 +137,27 @@ fn the_policy_for_pods_reads_what_its_sets_need(#[case] spec: Value, #[case] rea
             .collect();
         assert_eq!(read, reads, "{name}");
     }
+}
+
+/// What is merged is held against its Role and RoleBinding; one account alone, or an isolated one, is never merged.
+#[rstest]
+#[case::two(&["SidecarsOnly", "Pod"], true)]
+#[case::one_and_an_isolated_one(&["SidecarsOnly", "Isolate"], false)]
+fn roles_are_read_for_merged_accounts(#[case] modes: &[&str], #[case] are_read: bool) {
+    let sets: Vec<Value> = modes
+        .iter()
+        .map(|mode| {
+            let spec = json!({
+                "serviceAccountName": format!("of-{}", mode.to_lowercase()), "serviceAccountMode": mode,
+                "behaviorWhenServiceAccountInjection": "Merge"
+            });
+            set(&mode.to_lowercase(), &spec)
+        })
+        .collect();
+    let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": sets});
+    let granted = granted(&for_kubewarden(&settings, &[]));
+    let is_granted = |resource: &str| granted.iter().any(|grant| grant[1] == resource);
+    assert_eq!((is_granted("roles"), is_granted("rolebindings")), (are_read, are_read));
 }
 
 /// A revision that the settings hold is not looked up, and neither is anything of a set without the feature gate.
