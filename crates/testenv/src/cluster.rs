@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::binaries::Binaries;
@@ -94,6 +95,7 @@ impl Cluster {
             (file::ADMIN, self.admin.kubeconfig()),
             (file::CONTROLLER_MANAGER, component("system:kube-controller-manager")?),
             (file::SCHEDULER, component("system:kube-scheduler")?),
+            (file::AUDIT_POLICY, servers::AUDIT_POLICY.to_owned()),
             (file::STAGES, nodes::STAGES.to_owned()),
         ];
         for (name, text) in files {
@@ -160,6 +162,14 @@ impl Cluster {
     /// The kubeconfig of one who may do everything, as a file: for programs like `kubectl`.
     pub fn admin_kubeconfig_file(&self) -> PathBuf {
         self.folder().join(file::ADMIN)
+    }
+
+    /// The events of the audit log so far (`audit.k8s.io/v1`), with what webhooks noted in their `annotations`; none
+    /// without [`Options::audit_log`].
+    pub fn audit_log(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.folder().join(file::AUDIT_LOG)).unwrap_or_default();
+        // The last line may still be being written.
+        log.lines().filter_map(|event| serde_json::from_str(event).ok()).collect()
     }
 
     /// The end of a server's log, for messages of tests.

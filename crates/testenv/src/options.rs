@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 pub struct Options {
     pub(crate) api_server: Vec<String>,
     pub(crate) gates: BTreeMap<String, bool>,
+    pub(crate) audit_log: bool,
     pub(crate) controller_manager: bool,
     pub(crate) nodes: u8,
 }
@@ -25,10 +26,18 @@ impl Options {
         self
     }
 
-    /// Turns a feature gate of Kubernetes on or off, in every server that has it.
+    /// Turns a feature gate of Kubernetes on or off in every server but etcd and kwok. They refuse one that they do not
+    /// know.
     #[must_use]
     pub fn feature_gate(mut self, name: impl Into<String>, on: bool) -> Self {
         self.gates.insert(name.into(), on);
+        self
+    }
+
+    /// With an audit log of every request, as metadata: see [`Cluster::audit_log`](crate::Cluster::audit_log).
+    #[must_use]
+    pub fn audit_log(mut self) -> Self {
+        self.audit_log = true;
         self
     }
 
