@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::servers::{API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER};
+
 /// What a cluster consists of: etcd and kube-apiserver, and what is asked for here.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -55,5 +57,17 @@ impl Options {
         self.nodes = nodes;
         self.controller_manager |= nodes > 0;
         self
+    }
+
+    /// The servers that this takes.
+    pub(crate) fn servers(&self) -> Vec<&'static str> {
+        let mut all = vec![ETCD_SERVER, API_SERVER];
+        if self.controller_manager {
+            all.push(CONTROLLER_MANAGER);
+        }
+        if self.nodes > 0 {
+            all.extend([SCHEDULER, KWOK]);
+        }
+        all
     }
 }
