@@ -63,6 +63,16 @@ type server struct {
 	gone    chan struct{}
 }
 
+// signal reaches the server and what it has started: all of them are in a group of its own (see ties).
+func (s *server) signal(which syscall.Signal) {
+	select {
+	case <-s.gone:
+		// Its number may be somebody else's by now.
+	default:
+		_ = syscall.Kill(-s.process.Pid, which)
+	}
+}
+
 type keeper struct {
 	folder  string
 	servers map[string]*server
@@ -170,6 +180,8 @@ func (k *keeper) start(wanted request) {
 		if err := command.Wait(); err != nil {
 			reason = err.Error()
 		}
+		// What it has started ends with it. The group is still its own: the number has only just become free.
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		close(started.gone)
 		k.ends <- end{name, started, reason}
 	}()
@@ -183,9 +195,9 @@ func (k *keeper) stop(name string, grace time.Duration) {
 		return
 	}
 	if grace > 0 {
-		_ = running.process.Signal(syscall.SIGTERM)
+		running.signal(syscall.SIGTERM)
 	}
-	time.AfterFunc(grace, func() { _ = running.process.Kill() })
+	time.AfterFunc(grace, func() { running.signal(syscall.SIGKILL) })
 }
 
 func (k *keeper) ended(ended end) {
@@ -198,7 +210,7 @@ func (k *keeper) ended(ended end) {
 // close kills every server, and only then removes what they might still be writing to.
 func (k *keeper) close() error {
 	for _, running := range k.servers {
-		_ = running.process.Kill()
+		running.signal(syscall.SIGKILL)
 	}
 	for _, running := range k.servers {
 		<-running.gone

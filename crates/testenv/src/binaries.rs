@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
+/// Where `testenv/build` puts its programs, below cargo's target folder.
+const BUILT: &str = "testenv/bin";
+/// A test's program is `target/<triple>/debug/deps/<name>` at most.
+const DEPTH: usize = 5;
 /// Where envtest's users keep their servers.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
@@ -20,10 +24,13 @@ pub(crate) struct Binaries {
 impl Binaries {
     /// In `KUBEBUILDER_ASSETS`, where that is set, and else where `testenv/build` puts them.
     pub(crate) fn from_environment() -> Self {
-        let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let target =
-            set("CARGO_TARGET_DIR").unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-        Self { built: target.join("testenv/bin"), assets: set(ASSETS) }
+        // Cargo puts a test's program below the target folder, wherever that is.
+        let running = env::current_exe().ok();
+        let mut folders = running.iter().flat_map(|program| program.ancestors().take(DEPTH)).map(|up| up.join(BUILT));
+        let built = folders.find(|folder| folder.is_dir());
+        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(BUILT);
+        let assets = env::var_os(ASSETS).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self { built: built.unwrap_or_else(usual), assets }
     }
 
     /// The program that holds the servers. It is always ours.

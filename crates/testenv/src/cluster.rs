@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::binaries::Binaries;
@@ -24,7 +25,7 @@ const READY: Duration = Duration::from_mins(3);
 const LOOK: Duration = Duration::from_millis(100);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Seconds that the API server has for what it is answering when it is stopped.
-const GRACE: u64 = 5;
+const GRACE: u8 = 5;
 /// Somebody else may take the port between the draw and the start.
 const STARTS: u8 = 3;
 const PORT_TAKEN: &str = "address already in use";
@@ -59,7 +60,10 @@ impl Cluster {
     }
 
     async fn try_start(binaries: Binaries, options: Options) -> Result<Self, Error> {
-        let etcd = binaries.server(ETCD_SERVER)?;
+        // Before anything is started: all that will be.
+        for server in options.servers() {
+            binaries.server(server)?;
+        }
         let keeper = Keeper::start(&binaries.keeper()?)?;
         let authority = Authority::new()?;
         let port = ports::free()?;
@@ -68,7 +72,7 @@ impl Cluster {
         let cluster = Self { keeper, binaries, options, authority, port, admin };
 
         cluster.write_files()?;
-        cluster.keeper.run(ETCD_SERVER, &etcd, &servers::etcd()).await?;
+        cluster.run(ETCD_SERVER, &servers::etcd()).await?;
         cluster.start_api_server().await?;
         if cluster.options.controller_manager {
             cluster.run(CONTROLLER_MANAGER, &servers::controller_manager(&cluster.options)).await?;
@@ -94,6 +98,7 @@ impl Cluster {
             (file::ADMIN, self.admin.kubeconfig()),
             (file::CONTROLLER_MANAGER, component("system:kube-controller-manager")?),
             (file::SCHEDULER, component("system:kube-scheduler")?),
+            (file::AUDIT_POLICY, servers::AUDIT_POLICY.to_owned()),
             (file::STAGES, nodes::STAGES.to_owned()),
         ];
         for (name, text) in files {
@@ -142,6 +147,36 @@ impl Cluster {
         self.keeper.end(API_SERVER, GRACE).await
     }
 
+    /// Starts any other program, which then ends with the cluster, however that ends: for servers of a test that are
+    /// programs of their own. It runs in [`Cluster::folder`] with this process's environment; [`Cluster::log`] has what
+    /// it prints. Done when it has been started, which says nothing about its being ready.
+    ///
+    /// # Errors
+    ///
+    /// Where one of this name is running, or the program cannot be started.
+    pub async fn start_program(&self, name: &str, program: &Path, arguments: &[String]) -> Result<(), Error> {
+        self.keeper.run(name, program, arguments).await
+    }
+
+    /// Stops a program: with SIGTERM, and after these seconds, or at once where there are none, with SIGKILL. Done when
+    /// it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Where the cluster's keeper is gone.
+    pub async fn stop_program(&self, name: &str, grace: u8) -> Result<(), Error> {
+        self.keeper.end(name, grace).await
+    }
+
+    /// An error, with the end of its log, where a server or a program is not running any more.
+    ///
+    /// # Errors
+    ///
+    /// See above.
+    pub fn still_runs(&self, name: &str) -> Result<(), Error> {
+        self.keeper.still_runs(name)
+    }
+
     /// Where the API server is: `https://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
@@ -162,7 +197,15 @@ impl Cluster {
         self.folder().join(file::ADMIN)
     }
 
-    /// The end of a server's log, for messages of tests.
+    /// The events of the audit log so far (`audit.k8s.io/v1`), with what webhooks noted in their `annotations`; none
+    /// without [`Options::audit_log`].
+    pub fn audit_log(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.folder().join(file::AUDIT_LOG)).unwrap_or_default();
+        // The last line may still be being written.
+        log.lines().filter_map(|event| serde_json::from_str(event).ok()).collect()
+    }
+
+    /// The end of the log of a server or a program, for messages of tests.
     pub fn log(&self, server: &str) -> String {
         self.keeper.log(server)
     }

@@ -87,18 +87,30 @@ impl Keeper {
 
     /// Starts a server: done when its process is there, which says nothing about its being ready.
     pub(crate) async fn run(&self, server: &str, program: &Path, arguments: &[String]) -> Result<(), Error> {
+        if self.is_there(server) {
+            return Err(Error::Start { server: server.to_owned(), reason: "it is running already".to_owned() });
+        }
         lock(&self.told).servers.insert(server.to_owned(), Server::Asked);
         self.ask(&json!({ "start": server, "program": program, "arguments": arguments }))?;
-        match self.told(server, |told| !matches!(told, Server::Asked)).await? {
+        match self.told(server, PATIENCE, |told| !matches!(told, Server::Asked)).await? {
             Server::Failed(reason) => Err(Error::Start { server: server.to_owned(), reason }),
             _ => Ok(()),
         }
     }
 
-    /// Ends a server: with SIGTERM, and after the seconds of grace with SIGKILL. Done when it is gone.
-    pub(crate) async fn end(&self, server: &str, grace: u64) -> Result<(), Error> {
+    /// Ends a server: with SIGTERM, and after the seconds of grace with SIGKILL. Done when it is gone, as it may be
+    /// already.
+    pub(crate) async fn end(&self, server: &str, grace: u8) -> Result<(), Error> {
+        if !self.is_there(server) {
+            return Ok(());
+        }
         self.ask(&json!({ "stop": server, "grace": grace }))?;
-        self.told(server, |told| matches!(told, Server::Ended(_) | Server::Failed(_))).await.map(drop)
+        let patience = PATIENCE + Duration::from_secs(grace.into());
+        self.told(server, patience, |told| matches!(told, Server::Ended(_) | Server::Failed(_))).await.map(drop)
+    }
+
+    fn is_there(&self, server: &str) -> bool {
+        matches!(lock(&self.told).servers.get(server), Some(Server::Asked | Server::Running))
     }
 
     /// An error where the server is not running any more.
@@ -128,7 +140,7 @@ impl Keeper {
         if matches!(written, Some(Ok(()))) { Ok(()) } else { Err(gone()) }
     }
 
-    async fn told(&self, server: &str, enough: impl Fn(&Server) -> bool) -> Result<Server, Error> {
+    async fn told(&self, server: &str, patience: Duration, enough: impl Fn(&Server) -> bool) -> Result<Server, Error> {
         let asked = Instant::now();
         loop {
             {
@@ -140,8 +152,8 @@ impl Keeper {
                     return Err(gone());
                 }
             }
-            if asked.elapsed() > PATIENCE {
-                return Err(Error::Keeper(format!("said nothing about \"{server}\" for {} s", PATIENCE.as_secs())));
+            if asked.elapsed() > patience {
+                return Err(Error::Keeper(format!("said nothing about \"{server}\" for {} s", patience.as_secs())));
             }
             sleep(LOOK).await;
         }

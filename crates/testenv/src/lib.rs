@@ -48,4 +48,4 @@ pub use identity::Identity;
 pub use manifest::apply;
 pub use options::Options;
 pub use wait::until;
-pub use webhook::{Hook, Operations};
+pub use webhook::{Hook, Operations, point_at};

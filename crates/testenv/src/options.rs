@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::servers::{API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER};
+
 /// What a cluster consists of: etcd and kube-apiserver, and what is asked for here.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(crate) api_server: Vec<String>,
     pub(crate) gates: BTreeMap<String, bool>,
+    pub(crate) audit_log: bool,
     pub(crate) controller_manager: bool,
     pub(crate) nodes: u8,
 }
@@ -25,10 +28,18 @@ impl Options {
         self
     }
 
-    /// Turns a feature gate of Kubernetes on or off, in every server that has it.
+    /// Turns a feature gate of Kubernetes on or off in every server but etcd and kwok. They refuse one that they do not
+    /// know.
     #[must_use]
     pub fn feature_gate(mut self, name: impl Into<String>, on: bool) -> Self {
         self.gates.insert(name.into(), on);
+        self
+    }
+
+    /// With an audit log of every request, as metadata: see [`Cluster::audit_log`](crate::Cluster::audit_log).
+    #[must_use]
+    pub fn audit_log(mut self) -> Self {
+        self.audit_log = true;
         self
     }
 
@@ -46,5 +57,17 @@ impl Options {
         self.nodes = nodes;
         self.controller_manager |= nodes > 0;
         self
+    }
+
+    /// The servers that this takes.
+    pub(crate) fn servers(&self) -> Vec<&'static str> {
+        let mut all = vec![ETCD_SERVER, API_SERVER];
+        if self.controller_manager {
+            all.push(CONTROLLER_MANAGER);
+        }
+        if self.nodes > 0 {
+            all.extend([SCHEDULER, KWOK]);
+        }
+        all
     }
 }

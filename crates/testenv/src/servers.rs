@@ -21,6 +21,15 @@ pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";
 
+/// Everything that is answered, without objects.
+pub(crate) const AUDIT_POLICY: &str = r#"{
+  "apiVersion": "audit.k8s.io/v1",
+  "kind": "Policy",
+  "omitStages": ["RequestReceived"],
+  "rules": [{ "level": "Metadata" }]
+}
+"#;
+
 /// Names of files in the cluster's folder.
 pub(crate) mod file {
     pub(crate) const AUTHORITY: &str = "ca.crt";
@@ -31,6 +40,8 @@ pub(crate) mod file {
     pub(crate) const ADMIN: &str = "admin.kubeconfig";
     pub(crate) const CONTROLLER_MANAGER: &str = "controller-manager.kubeconfig";
     pub(crate) const SCHEDULER: &str = "scheduler.kubeconfig";
+    pub(crate) const AUDIT_POLICY: &str = "audit-policy.json";
+    pub(crate) const AUDIT_LOG: &str = "logs/audit.log";
     pub(crate) const STAGES: &str = "stages.yaml";
 }
 
@@ -77,6 +88,9 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
         ("service-cluster-ip-range", SERVICES),
         ("allow-privileged", "true"),
     ]);
+    if options.audit_log {
+        all.extend(flags([("audit-policy-file", file::AUDIT_POLICY), ("audit-log-path", file::AUDIT_LOG)]));
+    }
     all.extend(gates(&options.gates));
     all.extend(options.api_server.iter().cloned());
     all

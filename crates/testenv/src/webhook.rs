@@ -7,6 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use serde_json::{Value, json};
 
 use crate::Error;
 
@@ -125,5 +126,60 @@ impl Hook {
 
     fn metadata(&self) -> ObjectMeta {
         ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }
+    }
+}
+
+/// Points every webhook of a manifest, that of a conversion included, at a server of the test instead of a Service: at
+/// the Service's path below this URL. The certificate is the one, in PEM, that signed the server's.
+pub fn point_at(manifest: &mut Value, url: &str, authority: &str) {
+    match manifest {
+        Value::Array(items) => items.iter_mut().for_each(|item| point_at(item, url, authority)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value.get("service") {
+                    Some(service) if key == "clientConfig" => {
+                        let path = service.get("path").and_then(Value::as_str).unwrap_or_default();
+                        let authority = ByteString(authority.as_bytes().to_vec());
+                        *value = json!({ "url": format!("{url}{path}"), "caBundle": authority });
+                    }
+                    _ => point_at(value, url, authority),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_of_services_are_asked_at_the_url_and_others_where_they_are() {
+        let service = json!({ "name": "pillion", "namespace": "pillion", "path": "/mutate" });
+        let mut manifest = json!({
+            "webhooks": [
+                { "clientConfig": { "service": service, "caBundle": "b2xk" } },
+                { "clientConfig": { "url": "https://example.com/" } },
+            ],
+            "spec": { "conversion": { "webhook": { "clientConfig": { "service": { "path": "/convert" } } } } },
+        });
+
+        point_at(&mut manifest, "https://127.0.0.1:20001", "ca");
+
+        assert_eq!(
+            manifest,
+            json!({
+                "webhooks": [
+                    { "clientConfig": { "url": "https://127.0.0.1:20001/mutate", "caBundle": "Y2E=" } },
+                    { "clientConfig": { "url": "https://example.com/" } },
+                ],
+                "spec": {
+                    "conversion": {
+                        "webhook": { "clientConfig": { "url": "https://127.0.0.1:20001/convert", "caBundle": "Y2E=" } },
+                    },
+                },
+            })
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The API server is a real one: what it does with Pods, who may do what, and that it keeps what it has been given.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequestSpec};
@@ -246,4 +247,22 @@ async fn a_server_that_does_not_start_says_why(#[case] options: Options, #[case]
 
     assert!(matches!(&error, Error::Ended { server, .. } if server == "kube-apiserver"), "{error}");
     assert!(error.to_string().contains(why), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_of_the_test_runs_beside_the_servers() {
+    let cluster = cluster().await;
+    let (shell, script) = (Path::new("/bin/sh"), ["-c".to_owned(), "pwd; exec sleep 600".to_owned()]);
+
+    cluster.start_program("sleeper", shell, &script).await.unwrap();
+    let twice = cluster.start_program("sleeper", shell, &script).await.unwrap_err().to_string();
+    let said = async || Some(cluster.log("sleeper")).filter(|log| !log.is_empty());
+    let said = until("its first words", Duration::from_secs(10), said).await.unwrap();
+    cluster.still_runs("sleeper").unwrap();
+    cluster.stop_program("sleeper", 5).await.unwrap();
+    let gone = cluster.still_runs("sleeper").unwrap_err().to_string();
+
+    assert_eq!(Path::new(&said), cluster.folder());
+    assert_eq!(twice, "\"sleeper\" could not be started: it is running already");
+    assert!(gone.starts_with("\"sleeper\" ended with signal: terminated"), "{gone}");
 }

@@ -133,6 +133,32 @@ async fn nothing_is_left_of_a_cluster_that_is_dropped_when_it_is_dropped() {
 }
 
 #[tokio::test]
+async fn a_program_of_the_test_takes_what_it_has_started_with_it() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let (shell, script) = (Path::new("/bin/sh"), ["-c".to_owned(), "sleep 600 & sleep 600".to_owned()]);
+    cluster.start_program("stopped", shell, &script).await.unwrap();
+    cluster.start_program("left", shell, &script).await.unwrap();
+    let writers = |name: &str| {
+        let log = cluster.folder().join("logs").join(format!("{name}.log"));
+        let writes = |process: &u32| fs::read_link(format!("/proc/{process}/fd/1")).is_ok_and(|file| file == log);
+        all()
+            .into_iter()
+            .filter(writes)
+            .filter_map(|process| Some((process, stat(process)?.1)))
+            .collect::<BTreeSet<Process>>()
+    };
+    let three = async |name| Some(writers(name)).filter(|processes| processes.len() == 3);
+    let stopped = until("three processes", PATIENCE, || three("stopped")).await.unwrap();
+    let left = until("three processes", PATIENCE, || three("left")).await.unwrap();
+
+    cluster.stop_program("stopped", 5).await.unwrap();
+    assert!(!stopped.iter().any(lives));
+    let folder = cluster.folder().to_owned();
+    drop(cluster);
+    gone(&left, &folder).await;
+}
+
+#[tokio::test]
 async fn servers_do_not_outlive_their_keeper_and_the_next_one_takes_the_folder_away() {
     let (mut child, folder) = holder("wait");
     let processes = below(child.id());

@@ -34,6 +34,7 @@ async fn answer(request: Request) -> String {
         "allowed": allowed,
         "patchType": allowed.then_some("JSONPatch"),
         "patch": allowed.then_some(patch),
+        "auditAnnotations": { "note": "seen" },
     });
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }).to_string()
 }
@@ -70,8 +71,8 @@ fn map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn a_webhook_on_this_machine_changes_and_refuses_objects() {
-    let cluster = Cluster::start(Options::new()).await.unwrap();
+async fn a_webhook_on_this_machine_changes_refuses_and_annotates() {
+    let cluster = Cluster::start(Options::new().audit_log()).await.unwrap();
     let namespace = cluster.namespace("webhook").await.unwrap();
     let client = cluster.admin().await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
@@ -87,6 +88,10 @@ async fn a_webhook_on_this_machine_changes_and_refuses_objects() {
     assert_eq!(stored.labels()["seen"], "yes");
     let refusal = maps.create(&PostParams::default(), &map("refused")).await.unwrap_err();
     assert!(refusal.to_string().contains("maps.test.pillion.dev"), "{refusal}");
+    let noted = |event: &Value| event["annotations"]["maps.test.pillion.dev/note"] == "seen";
+    let noted = async || cluster.audit_log().into_iter().find(noted);
+    let event = until("the note in the audit log", Duration::from_secs(20), noted).await.unwrap();
+    assert_eq!(event["objectRef"]["namespace"], namespace);
 }
 
 #[tokio::test]
