@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod cache;
 mod callback;
 mod cluster;
 pub mod file;
@@ -29,6 +30,7 @@ mod log;
 pub mod metadata;
 mod module;
 mod protocol;
+pub mod server;
 pub mod session;
 pub mod wasm;
 

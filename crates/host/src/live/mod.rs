@@ -234,7 +234,7 @@ fn failed(error: &kube::Error) -> ClusterError {
 }
 
 /// An error and what led to it, as the policy server prints it: the causes numbered where there are several.
-fn with_causes(error: &dyn StdError) -> String {
+pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut causes = Vec::new();
     let mut next = error.source();
     while let Some(cause) = next {
