@@ -146,16 +146,11 @@ impl Object {
     pub(super) async fn patch(&self, client: &Client, patch: Value) -> Result<Written, Problem> {
         let patch: json_patch::Patch =
             serde_json::from_value(patch).map_err(|error| self.failed("patch", error.to_string()))?;
-        let request =
-            Request::new(&self.path).patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch));
+        let request = Request::new(&self.path).patch(&self.name, &PatchParams::default(), &Patch::Json::<()>(patch));
         self.written("patch", self.send(client, "patch", request).await?)
     }
 
-    fn written(
-        &self,
-        verb: &'static str,
-        answer: Result<String, Status>,
-    ) -> Result<Written, Problem> {
+    fn written(&self, verb: &'static str, answer: Result<String, Status>) -> Result<Written, Problem> {
         match answer {
             Ok(_) => Ok(Written::Done),
             Err(status) if status.is_conflict() || status.is_already_exists() => Ok(Written::Raced),

@@ -97,8 +97,10 @@ struct Loaded {
 pub(super) struct Watcher {
     files: Files,
     clock: Clock,
-    /// What was read the last time that there was something to say: a broken pair is told of once.
+    /// What is served, as it was read.
     last: (Vec<u8>, Vec<u8>),
+    /// What there is to say of the certificate that is served, as long as it is.
+    complaints: Vec<String>,
     certificate: watch::Sender<Arc<CertifiedKey>>,
     status: watch::Sender<Status>,
 }
@@ -112,14 +114,13 @@ impl Watcher {
     ) -> Result<(Self, watch::Receiver<Arc<CertifiedKey>>, watch::Receiver<Status>), FileError> {
         let last = contents(&files)?;
         let loaded = load(&files, &last, clock().into())?;
-        let problems = complaints(&files, &loaded.names);
-        for problem in &problems {
-            tracing::warn!("certificates: {problem}");
-        }
-        let status = Status { expires: loaded.expires.into(), ready: true, problems, waiting: Vec::new() };
+        let complaints = complaints(&files, &loaded.names);
+        let status = Status { expires: loaded.expires.into(), ready: true, problems: Vec::new(), waiting: Vec::new() };
         let (certificate, certificates) = watch::channel(Arc::new(loaded.key));
         let (status, statuses) = watch::channel(status);
-        Ok((Self { files, clock, last, certificate, status }, certificates, statuses))
+        let watcher = Self { files, clock, last, complaints, certificate, status };
+        watcher.tell(watcher.complaints.clone());
+        Ok((watcher, certificates, statuses))
     }
 
     /// Watches until it is stopped from outside.
@@ -132,32 +133,26 @@ impl Watcher {
 
     fn look(&mut self) {
         let now: Time = (self.clock)().into();
-        let read = contents(&self.files);
-        if read.as_ref().is_ok_and(|read| *read == self.last) {
-            return self.watch_expiry(now);
-        }
-        match read.and_then(|read| load(&self.files, &read, now).map(|loaded| (read, loaded))) {
-            Ok((read, loaded)) => {
+        let new = contents(&self.files).and_then(|read| {
+            let is_new = read != self.last;
+            is_new.then(|| load(&self.files, &read, now).map(|loaded| (read, loaded))).transpose()
+        });
+        let mut problems = Vec::new();
+        match new {
+            Ok(None) => {}
+            Ok(Some((read, loaded))) => {
                 self.last = read;
+                self.complaints = complaints(&self.files, &loaded.names);
                 self.certificate.send_replace(Arc::new(loaded.key));
-                tracing::info!("certificates: serving the new certificate in \"{}\"", self.files.certificate.display());
                 self.status.send_modify(|status| status.expires = loaded.expires.into());
-                self.tell(complaints(&self.files, &loaded.names));
+                tracing::info!("certificates: serving the new certificate in \"{}\"", self.files.certificate.display());
             }
-            // Not remembered as read: half-written files are good in a moment.
-            Err(error) => self.tell(vec![format!("{error}; the certificate before it is served on")]),
+            // Not remembered: files that are half written are good in a moment.
+            Err(error) => problems.push(format!("{error}; the certificate before it is served on")),
         }
-    }
-
-    /// Says once that nobody renewed the certificate.
-    fn watch_expiry(&self, now: Time) {
-        let status = self.status.borrow().clone();
-        let mut problems: Vec<String> =
-            status.problems.into_iter().filter(|problem| !problem.ends_with("is served on")).collect();
-        let expired =
-            format!("the certificate in \"{}\" has expired and is served on", self.files.certificate.display());
-        if Time::from(status.expires) <= now {
-            problems.push(expired);
+        problems.extend(self.complaints.iter().cloned());
+        if Time::from(self.status.borrow().expires) <= now {
+            problems.push("the certificate that is served has expired: renew it".to_owned());
         }
         self.tell(problems);
     }
@@ -176,9 +171,7 @@ impl Watcher {
 
 /// What is in both files. Of two that are swapped while they are read, both are from after.
 fn contents(files: &Files) -> Result<(Vec<u8>, Vec<u8>), FileError> {
-    let read = |path: &Path| {
-        fs::read(path).map_err(|error| FileError::Unreadable { path: path.to_owned(), error })
-    };
+    let read = |path: &Path| fs::read(path).map_err(|error| FileError::Unreadable { path: path.to_owned(), error });
     let first = read(&files.certificate)?;
     let key = read(&files.key)?;
     let certificate = read(&files.certificate)?;

@@ -178,7 +178,9 @@ impl Keeper {
                 let places = bundle::places(target, &object, &self.options.service, &self.options.names);
                 if places.is_empty() {
                     let bundle::Service { name, namespace } = &self.options.service;
-                    report.waiting.push(format!("{target} has no webhook that calls the Service \"{namespace}/{name}\""));
+                    report
+                        .waiting
+                        .push(format!("{target} has no webhook that calls the Service \"{namespace}/{name}\""));
                 }
                 Sight::There(object, places)
             }

@@ -149,7 +149,8 @@ fn issue(
         return Some(Change::Issue(wanted.with(&server.names)));
     }
     // Where the end of the authority is the end of both, a new one gains nothing.
-    let renew = due(server.validity, life.server, now) && (now + life.server).min(signing_until) > server.validity.until;
+    let renew =
+        due(server.validity, life.server, now) && (now + life.server).min(signing_until) > server.validity.until;
     (other || renew).then(|| Change::Issue(wanted.clone()))
 }
 

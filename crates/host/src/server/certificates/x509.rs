@@ -82,10 +82,7 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
     }
     Some(Facts {
         id: Id::of(der),
-        validity: Validity {
-            from: Time(validity.not_before.timestamp()),
-            until: Time(validity.not_after.timestamp()),
-        },
+        validity: Validity { from: Time(validity.not_before.timestamp()), until: Time(validity.not_after.timestamp()) },
         is_authority: certificate.is_ca() && usage,
         is_server: extended.is_none_or(|usage| usage.value.server_auth || usage.value.any),
         names: ServerNames::read(dns, addresses),
