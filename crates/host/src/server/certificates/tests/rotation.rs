@@ -10,10 +10,13 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::super::keeper::Keeper;
+use super::super::time::Time;
 use super::super::{Lifetimes, SelfSigned, Target};
 use super::{CRD, HOOKS, SECRET, TestClock, bundles, crd, hooks, verify};
 use crate::api_server::ApiServer;
 
+/// How long an API server may go on using a `caBundle` that was changed.
+const LAG: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ enum Step {
     Delete,
     /// The API server refuses to patch, or no longer does.
     Refuse(bool),
+    /// It refuses for a while.
+    Refused(Duration),
 }
 
 fn peaceful() -> impl Strategy<Value = Step> {
@@ -42,6 +47,7 @@ fn peaceful() -> impl Strategy<Value = Step> {
         4 => (1_u64..100).prop_map(|seconds| Step::Wait(Duration::from_secs(seconds))),
         2 => any::<bool>().prop_map(Step::Look),
         4 => any::<u64>().prop_map(Step::Race),
+        1 => (1_u32..12).prop_map(|hours| Step::Refused(HOUR * hours)),
     ]
 }
 
@@ -61,6 +67,8 @@ struct World {
     server: ApiServer,
     clock: TestClock,
     replicas: [(Keeper, watch::Receiver<Arc<CertifiedKey>>); 2],
+    /// What the bundles were, and since when.
+    history: Vec<(Time, Vec<Vec<u8>>)>,
 }
 
 impl World {
@@ -79,7 +87,7 @@ impl World {
             (keeper, certificate)
         };
         let replicas = [replica(), replica()];
-        let mut world = Self { server, clock, replicas };
+        let mut world = Self { server, clock, replicas, history: Vec::new() };
         world.look().await;
         world
     }
@@ -87,18 +95,26 @@ impl World {
     async fn look(&mut self) {
         for (keeper, _) in &mut self.replicas {
             keeper.round().await;
+            self.history.push((self.clock.now(), bundles(&self.server)));
         }
+    }
+
+    /// The bundles that an API server may be using now.
+    fn in_use(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let since = self.clock.now() - LAG;
+        let superseded = self.history.iter().take_while(|(from, _)| *from <= since).count();
+        self.history.iter().skip(superseded.saturating_sub(1)).flat_map(|(_, bundles)| bundles)
     }
 
     fn served(&self) -> [CertificateDer<'static>; 2] {
         [0, 1].map(|index| self.replicas[index].1.borrow().cert[0].clone())
     }
 
-    /// Whether every bundle that is there verifies what every replica serves.
+    /// Whether every bundle that may be in use verifies what every replica serves.
     fn is_sound(&self) -> Result<(), String> {
-        for bundle in bundles(&self.server) {
+        for bundle in self.in_use() {
             for served in self.served() {
-                verify(&served, &bundle, self.clock.now())?;
+                verify(&served, bundle, self.clock.now())?;
             }
         }
         Ok(())
@@ -113,12 +129,20 @@ impl World {
             Step::Look(first) => {
                 let (keeper, _) = &mut self.replicas[usize::from(*first)];
                 keeper.round().await;
+                self.history.push((self.clock.now(), bundles(&self.server)));
             }
             Step::Race(chance) => {
                 self.server.fail(|faults| faults.chance = *chance);
                 let [(one, _), (other, _)] = &mut self.replicas;
                 tokio::join!(one.round(), other.round());
                 self.server.fail(|faults| faults.chance = 0);
+                self.history.push((self.clock.now(), bundles(&self.server)));
+            }
+            Step::Refused(length) => {
+                self.server.fail(|faults| faults.forbidden = vec!["PATCH".to_owned()]);
+                self.clock.advance(*length);
+                self.look().await;
+                self.server.fail(|faults| faults.forbidden.clear());
             }
             Step::Reset => self.server.edit(HOOKS, |object| object["webhooks"] = hooks()["webhooks"].clone()),
             Step::Toggle if self.server.object(CRD).is_some() => self.server.delete(CRD),
