@@ -13,7 +13,6 @@ use kube::api::{DynamicObject, ListParams, TypeMeta, WatchEvent, WatchParams};
 use kube::{Api, Client, Error, ResourceExt as _};
 
 use super::store::{Kind, Objects, key};
-use crate::cluster::ClusterError;
 use crate::live::{self, Served};
 
 /// How many objects a page of a list has: client-go's number.
@@ -87,17 +86,14 @@ impl Watcher {
     /// Lists where that is needed, then watches once.
     async fn once(&mut self) -> Result<(), Trouble> {
         let watched = &self.kind.watched;
-        let (served, mut version) = match self.version.clone() {
-            Some(known) => known,
-            None => {
-                let served = live::discover(&self.client, &watched.api_version, &watched.kind);
-                let served = in_time(served).await?.map_err(|error| match error {
-                    ClusterError::Failed(text) => Trouble::Failed(text),
-                    other => Trouble::Failed(other.to_string()),
-                })?;
-                let version = self.list(&served).await?;
-                (served, version)
-            }
+        let (served, mut version) = if let Some(known) = self.version.clone() {
+            known
+        } else {
+            let served = in_time(live::discover(&self.client, &watched.api_version, &watched.kind)).await?;
+            // What cannot be found out has its text; nothing else is said there.
+            let served = served.map_err(|error| Trouble::Failed(error.to_string()))?;
+            let version = self.list(&served).await?;
+            (served, version)
         };
         self.version = Some((served.clone(), version.clone()));
         let opened = Instant::now();

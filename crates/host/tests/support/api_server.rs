@@ -172,7 +172,7 @@ impl ApiServer {
         }
         let (code, answer) = self.state().handle(&head.method, path, &query, &body);
         self.changed.send_modify(|count| *count += 1);
-        Ok(response(code, answer))
+        Ok(response(code, &answer))
     }
 
     fn watch(&self, path: &str, query: &BTreeMap<String, String>) -> Response<Body> {
@@ -268,9 +268,9 @@ impl State {
                 let after = if method == Method::PUT {
                     body()
                 } else {
-                    let patch: json_patch::Patch = serde_json::from_value(body()).unwrap();
+                    let changes: json_patch::Patch = serde_json::from_value(body()).unwrap();
                     let mut object = before.clone();
-                    json_patch::patch(&mut object, &patch).unwrap();
+                    json_patch::patch(&mut object, &changes).unwrap();
                     object
                 };
                 if after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"] {
@@ -306,10 +306,10 @@ fn failure(code: u16, reason: &str, message: &str) -> Value {
 }
 
 fn status(code: u16, reason: &str, message: &str) -> Response<Body> {
-    response(code, failure(code, reason, message))
+    response(code, &failure(code, reason, message))
 }
 
-fn response(code: u16, body: Value) -> Response<Body> {
+fn response(code: u16, body: &Value) -> Response<Body> {
     let built = Response::builder().status(code).header("content-type", "application/json");
     built.body(Body::from(body.to_string())).unwrap()
 }

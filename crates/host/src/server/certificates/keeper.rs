@@ -107,7 +107,7 @@ impl Keeper {
             Err(_) => Report { problems: vec![Problem::Slow], waiting: Vec::new() },
         };
         let went_well = report.problems.is_empty();
-        self.tell(report);
+        self.tell(&report);
         went_well
     }
 
@@ -229,7 +229,7 @@ impl Keeper {
     }
 
     /// Makes the report known; in the log only what is new.
-    fn tell(&self, report: Report) {
+    fn tell(&self, report: &Report) {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         self.status.send_if_modified(|status| {
             let changed = status.problems != problems || status.waiting != report.waiting;

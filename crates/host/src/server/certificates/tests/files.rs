@@ -14,7 +14,7 @@ use super::super::{Files, from_files, pem};
 use super::{NOW, TestClock, verify};
 use crate::api_server::eventually;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 fn names() -> ServerNames {
     ServerNames::of_service("pillion", "sys").unwrap()

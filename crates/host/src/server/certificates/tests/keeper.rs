@@ -13,7 +13,7 @@ use super::super::{SelfSigned, Status, Target, self_signed};
 use super::{CRD, HOOKS, NOW, SECRET, TestClock, bundle_at, bundles, crd, hooks, verify};
 use crate::api_server::{ApiServer, eventually};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// A replica that a test drives round by round.
 struct Replica {
@@ -158,7 +158,7 @@ async fn a_missing_permission_is_named_and_the_rest_goes_on() {
     let (server, clock) = cluster();
     let mut replica = Replica::new(&server, &clock);
     let forbid = |start: &str| server.fail(|faults| faults.forbidden = vec![start.to_owned()]);
-    let served = replica.certificate.borrow().clone();
+    let provisional = replica.certificate.borrow().clone();
     for (start, problem) in [
         (
             "GET /api/v1/namespaces/sys/secrets",
@@ -173,7 +173,7 @@ async fn a_missing_permission_is_named_and_the_rest_goes_on() {
         assert!(!replica.round().await);
         assert_eq!(replica.problems(), [problem]);
         assert!(!replica.status.borrow().ready, "what is kept nowhere is not for the API server");
-        assert_eq!(replica.certificate.borrow().cert, served.cert, "probes are still answered");
+        assert_eq!(replica.certificate.borrow().cert, provisional.cert, "probes are still answered");
         assert!(bundles(&server).iter().all(Vec::is_empty), "the API server is not made to trust what is kept nowhere");
     }
     forbid("PATCH /apis/admissionregistration.k8s.io");

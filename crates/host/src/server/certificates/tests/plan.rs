@@ -11,7 +11,7 @@ use super::super::time::Time;
 use super::super::x509::{Id, Validity};
 use super::NOW;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 const OLD: Id = Id([1; 32]);
 const NEW: Id = Id([2; 32]);
 
@@ -38,14 +38,14 @@ fn retired(id: Id, age: u32, until: Time) -> Trusted {
 }
 
 /// A certificate that was made some days ago.
-fn server(issuer: Id, age: u32) -> Option<Server> {
+fn server(issuer: Id, age: u32) -> Server {
     let made = NOW - DAY * age;
     let validity = Validity { from: made, until: made + life().server };
-    Some(Server { issuer, validity, names: names() })
+    Server { issuer, validity, names: names() }
 }
 
-fn state(trusted: &[Trusted], signing: Option<Id>, next: Option<Id>, server: Option<Server>) -> State {
-    State { trusted: trusted.to_vec(), signing, next, server, damaged: false }
+fn state(trusted: &[Trusted], signing: Option<Id>, next: Option<Id>, server: impl Into<Option<Server>>) -> State {
+    State { trusted: trusted.to_vec(), signing, next, server: server.into(), damaged: false }
 }
 
 /// Every bundle has held these for a while.
@@ -142,7 +142,7 @@ fn replicas_of_two_configurations_do_not_take_each_others_names_away() {
     let changes = plan(&new, &seen(&[OLD], DAY), &third, NOW, &life());
     assert_eq!(changes, [Change::Issue(more_names().and("::1").unwrap())]);
     // Names that nobody wants any more go when the certificate is renewed.
-    new.server = server(OLD, 61).map(|server| Server { names: more_names(), ..server });
+    new.server = Some(Server { names: more_names(), ..server(OLD, 61) });
     assert_eq!(plan(&new, &seen(&[OLD], DAY), &names(), NOW, &life()), [Change::Issue(names())]);
 }
 

@@ -17,7 +17,7 @@ use crate::api_server::ApiServer;
 
 /// How long an API server may go on using a `caBundle` that was changed.
 const LAG: Duration = Duration::from_secs(30);
-const HOUR: Duration = Duration::from_secs(60 * 60);
+const HOUR: Duration = Duration::from_hours(1);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -27,7 +27,7 @@ enum Step {
     Look(bool),
     /// Both look at the same time, in one of many orders.
     Race(u64),
-    /// GitOps writes its own configuration again.
+    /// Somebody writes their own configuration again.
     Reset,
     /// A configuration is deleted, or made.
     Toggle,

@@ -92,7 +92,9 @@ fn of_a_damaged_secret_is_kept_what_can_be_used(#[case] damaged: &[&str], #[case
         ["", "no PEM", "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n", &stranger.key.pem()]
     {
         let mut secret = write(new("sys", "s"), &good);
-        damaged.iter().for_each(|key| set(&mut secret, key, replacement));
+        for key in damaged {
+            set(&mut secret, key, replacement);
+        }
         let mut contents = read(&secret).unwrap();
         if !replacement.is_empty() && replacement != "no PEM" {
             assert!(contents.damage.iter().all(|key| told.contains(key)), "{:?}", contents.damage);
