@@ -46,6 +46,9 @@ struct State {
     /// Version, kind of the event, path of the object, object.
     events: Vec<(u64, &'static str, String, Value)>,
     requests: Vec<String>,
+    conflicts: usize,
+    /// What somebody does to an object right before the next patch of it.
+    in_between: Option<(&'static str, fn(&mut Value))>,
     faults: Faults,
 }
 
@@ -133,6 +136,16 @@ impl ApiServer {
         self.state().requests.iter().filter(|request| request.starts_with(start)).count()
     }
 
+    /// Lets somebody else change an object right before the next patch of it.
+    pub fn come_in_between(&self, path: &'static str, change: fn(&mut Value)) {
+        self.state().in_between = Some((path, change));
+    }
+
+    /// How many writes so far came too late.
+    pub fn conflicts(&self) -> usize {
+        self.state().conflicts
+    }
+
     async fn answer(&self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
         let (head, body) = request.into_parts();
         let body = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
@@ -170,7 +183,16 @@ impl ApiServer {
         if watches {
             return Ok(self.watch(path, &query));
         }
-        let (code, answer) = self.state().handle(&head.method, path, &query, &body);
+        let in_between = if head.method == Method::PATCH { self.state().in_between.take() } else { None };
+        if let Some((path, change)) = in_between {
+            self.edit(path, change);
+        }
+        let (code, answer) = {
+            let mut state = self.state();
+            let (code, answer) = state.handle(&head.method, path, &query, &body);
+            state.conflicts += usize::from(code == 409);
+            (code, answer)
+        };
         self.changed.send_modify(|count| *count += 1);
         Ok(response(code, &answer))
     }
