@@ -39,6 +39,9 @@ pub struct Faults {
     pub chance: u64,
 }
 
+/// A change of an object.
+type Edit = fn(&mut Value);
+
 #[derive(Debug, Default)]
 struct State {
     objects: BTreeMap<String, Value>,
@@ -48,7 +51,7 @@ struct State {
     requests: Vec<String>,
     conflicts: usize,
     /// What somebody does to an object right before the next patch of it.
-    in_between: Option<(&'static str, fn(&mut Value))>,
+    in_between: Option<(&'static str, Edit)>,
     faults: Faults,
 }
 
@@ -137,7 +140,7 @@ impl ApiServer {
     }
 
     /// Lets somebody else change an object right before the next patch of it.
-    pub fn come_in_between(&self, path: &'static str, change: fn(&mut Value)) {
+    pub fn come_in_between(&self, path: &'static str, change: Edit) {
         self.state().in_between = Some((path, change));
     }
 
