@@ -92,7 +92,13 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
             let version = request.kind.version.clone();
             let author = Author::of(&request.user_info);
             sidecar_set::admit(
-                sidecar_set::SidecarSetRequest { operation, version, object: request.object.take(), old_object, author },
+                sidecar_set::SidecarSetRequest {
+                    operation,
+                    version,
+                    object: request.object.take(),
+                    old_object,
+                    author,
+                },
                 &context,
             )
         }

@@ -58,12 +58,7 @@ pub fn write_objects(out: &mut String, list: Option<&Value>, schema: &Schema, st
 /// Writes a list of objects as [`Style::Declared`]. Answers where in `out` the field of this name stands in each of them,
 /// comma and all: what is left without these parts is the list with that field at its zero value (H-4). It is not the
 /// first field.
-pub fn write_objects_finding(
-    out: &mut String,
-    list: Option<&Value>,
-    schema: &Schema,
-    name: &str,
-) -> Vec<Range<usize>> {
+pub fn write_objects_finding(out: &mut String, list: Option<&Value>, schema: &Schema, name: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let Some(list) = list.and_then(Value::as_array) else {
         out.push_str("null");
