@@ -271,8 +271,8 @@ fn p4_the_documentation_shows_what_nobody_may_grant() {
         atoms.sort();
         atoms
     };
-    let decoded = Settings::decode(settings).unwrap().service_accounts.deny_permissions;
-    assert_eq!(sorted(decoded), sorted(Settings::default().service_accounts.deny_permissions));
+    let decoded = Settings::decode(settings).unwrap().service_accounts.denied().into_owned();
+    assert_eq!(sorted(decoded), sorted(Settings::default().service_accounts.denied().into_owned()));
 }
 
 #[test]

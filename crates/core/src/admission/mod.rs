@@ -108,11 +108,7 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
             let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());
             let version = request.kind.version.clone();
             let author = Author::of(&request.user_info);
-<<<<<<< HEAD
             let outcome = sidecar_set::admit(
-=======
-            sidecar_set::admit(
->>>>>>> main
                 sidecar_set::SidecarSetRequest {
                     operation,
                     version,
