@@ -494,6 +494,40 @@ patching_annotations() {
   refused 503 'kruise-configuration'
 }
 
+# --- SidecarSets that are kept in a ConfigMap
+
+# no_bundle [jq program]: settings with a bundleRef, changed by the program, whose ConfigMap is not there.
+no_bundle() {
+  settings ".bundleRef = {namespace: \"pillion-system\", name: \"sets\"} | ${1:-.}"
+  look_up v1 ConfigMap pillion-system sets Error "Cannot find v1/ConfigMap named 'sets' inside of namespace 'Some(\"pillion-system\")'"
+}
+
+@test "503: the ConfigMap of bundleRef is not there" {
+  no_bundle
+  replay
+  refused 503 'ConfigMap "pillion-system/sets" does not exist'
+}
+
+@test "a bundleRef: the ConfigMap is not there, and the settings will do" {
+  no_bundle '.onBundleUnavailable = "UseSettings"'
+  replay
+  answer '.allowed and (ops | length > 0) and (.warnings[0] | contains("judged by the SidecarSets of the settings"))'
+}
+
+@test "a bundleRef: where the controller starts, the settings will do" {
+  no_bundle
+  request pod-create-review.json '(.request // .) |= (.namespace = "pillion-system" | .object.metadata.namespace = "pillion-system")'
+  replay
+  answer '.allowed and (.warnings[0] | contains("does not exist"))'
+}
+
+@test "a bundleRef: a bundle of long ago is as good as none" {
+  settings '.bundleRef = {namespace: "pillion-system", name: "sets"}'
+  look_up v1 ConfigMap pillion-system sets Success '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"sets","namespace":"pillion-system","annotations":{"pillion.dev/bundle-time":"2020-01-01T00:00:00Z"}},"data":{"bundle":"pillion-bundle-1:x:y"}}'
+  replay
+  refused 503 'is older than bundleMaxAge'
+}
+
 # --- settings that keep a policy server from starting
 
 @test "settings: a field of another type" {
@@ -501,9 +535,9 @@ patching_annotations() {
   settings_refused 'sidecarSets[0].spec.containers[0].image: ' 'SidecarSet "log-agent"'
 }
 
-@test "settings: unknown ones and ones to come, all at once" {
-  settings '.sidecarsets = [] | .bundleRef = {namespace: "pillion-system", name: "b"}'
-  settings_refused 'sidecarsets: Unknown field' 'bundleRef: Forbidden'
+@test "settings: unknown ones and wrong ones, all at once" {
+  settings '.sidecarsets = [] | .bundleRef = {namespace: "pillion-system"} | .onBundleUnavailable = "Ignore" | .bundleMaxAge = "1d"'
+  settings_refused 'sidecarsets: Unknown field' 'bundleRef.name: Required value' 'onBundleUnavailable: Unsupported value' 'bundleMaxAge: Invalid value'
 }
 
 @test "settings: a manifest of another kind" {

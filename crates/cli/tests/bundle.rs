@@ -153,3 +153,71 @@ fn a_missing_file_is_an_error() {
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(run.err.contains("gone.yaml"), "{}", run.err);
 }
+
+/// Settings that name the ConfigMap of [`folder`]'s SidecarSets, which is made with these arguments.
+fn kept(folder: &tempfile::TempDir, args: &[&str]) -> Value {
+    let settings = "bundleRef: {namespace: pillion-system, name: sets}\n";
+    fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let args = [&["bundle", "--config-map", "pillion-system/sets", "sets.yaml"], args].concat();
+    let run = pillion(folder.path(), &args, "");
+    assert_eq!((run.code, run.err.as_str()), (0, "2 SidecarSets\n"));
+    fs::write(folder.path().join("kept.yaml"), &run.out).unwrap();
+    serde_saphyr::from_str(&run.out).unwrap()
+}
+
+#[test]
+fn a_config_map_is_made_that_pods_get_sidecars_from() {
+    let folder = folder();
+    let object = kept(&folder, &["--time", "2026-01-02T03:04:05Z"]);
+    assert_eq!(object["metadata"]["annotations"]["pillion.dev/bundle-time"], "2026-01-02T03:04:05Z");
+    assert_eq!(
+        (&object["metadata"]["namespace"], &object["metadata"]["name"]),
+        (&json!("pillion-system"), &json!("sets"))
+    );
+    let inject = ["inject", "pod.yaml", "--settings", "settings.yaml", "--sidecar-sets", "kept.yaml"];
+    let old = pillion(folder.path(), &inject, "");
+    assert_eq!(old.code, 1, "{}", old.err);
+    assert!(old.err.contains("ConfigMap \"pillion-system/sets\" is older than bundleMaxAge"), "{}", old.err);
+    kept(&folder, &[]);
+    let run = pillion(folder.path(), &inject, "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.contains("registry.example.com/agent:1"), "{}", run.out);
+    let explained = pillion(
+        folder.path(),
+        &["explain", "pod.yaml", "--settings", "settings.yaml", "--sidecar-sets", "kept.yaml"],
+        "",
+    );
+    assert_eq!(explained.code, 0, "{}", explained.err);
+    assert!(explained.out.contains("logs") && explained.out.contains("mesh"), "{}", explained.out);
+}
+
+#[test]
+fn check_says_what_is_wrong_with_the_config_map() {
+    let folder = folder();
+    kept(&folder, &[]);
+    let check = |folder: &tempfile::TempDir| pillion(folder.path(), &["check", "settings.yaml", "kept.yaml"], "");
+    let fine = check(&folder);
+    assert!(fine.code == 0 && fine.out.is_empty(), "{}{}", fine.out, fine.err);
+    kept(&folder, &["--time", "2026-01-02T03:04:05Z"]);
+    let old = check(&folder);
+    assert!(
+        old.out.contains("ConfigMap \"pillion-system/sets\", which bundleRef names, is older than bundleMaxAge"),
+        "{}",
+        old.out
+    );
+    kept(&folder, &[]);
+    let path = folder.path().join("kept.yaml");
+    fs::write(&path, fs::read_to_string(&path).unwrap().replace("pillion-bundle-1:", "pillion-bundle-1:0")).unwrap();
+    let damaged = check(&folder);
+    assert!(damaged.out.contains("is damaged"), "{}", damaged.out);
+}
+
+#[rstest]
+#[case::no_namespace(&["--config-map", "sets"], "write NAMESPACE/NAME")]
+#[case::no_name(&["--config-map", "a/"], "RFC 1123 subdomain")]
+#[case::no_time(&["--config-map", "a/b", "--time", "now"], "write it as in 2026-01-02T03:04:05Z")]
+fn config_maps_have_names_and_times(#[case] args: &[&str], #[case] wrong: &str) {
+    let run = pillion(folder().path(), &[&["bundle", "sets.yaml"], args].concat(), "");
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains(wrong), "{}", run.err);
+}

@@ -10,7 +10,7 @@ pub mod sidecar_set;
 
 use std::time::Duration;
 
-use self::bundle_ref::Asker;
+use self::bundle_ref::{Asker, Notice};
 use crate::bundle::BundleError;
 use crate::bundle::config_map::Choice;
 use crate::field::FieldPath;
@@ -56,11 +56,16 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
                 Ok(sets) => sets,
                 Err(error) => return damaged(&error),
             };
-            let asker = Asker { namespace: Some(namespace), is_exempt: identity::is_mirror(&request.object) };
+            let asker = Asker { namespace: Some(namespace), is_exempt: false };
             let choose: Choice<'_> = &|bundle| bundle.sets_for(namespace, labels);
-            let notice = match bundle_ref::add(&mut sidecar_sets, settings, asker, world, choose) {
-                Ok(notice) => notice,
-                Err(refused) => return refused,
+            // A mirror Pod stays as it is, and nothing is asked for it.
+            let notice = if identity::is_mirror(&request.object) {
+                Notice::default()
+            } else {
+                match bundle_ref::add(&mut sidecar_sets, settings, asker, world, choose) {
+                    Ok(notice) => notice,
+                    Err(refused) => return refused,
+                }
             };
             let context = pod::Context {
                 sidecar_sets: &sidecar_sets,

@@ -198,11 +198,12 @@ fn the_age_that_a_bundle_may_have_is_a_setting() {
 }
 
 #[test]
-fn mirror_pods_do_not_wait_for_a_bundle() {
+fn e9_nothing_is_asked_for_a_mirror_pod() {
     let mut mirror = pod();
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
-    let outcome = answer(request("Pod", "kube-system", mirror), settings(json!({})), Answer::NotFound);
-    assert_eq!(shown(&outcome), "accepted");
+    let (outcome, asked) = asked(request("Pod", "kube-system", mirror), settings(json!({})), Answer::NotFound);
+    assert_eq!((shown(&outcome).as_str(), asked.len()), ("accepted", 0));
+    assert_eq!(outcome.warnings, [""; 0]);
 }
 
 #[test]
