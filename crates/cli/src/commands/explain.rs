@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
+use pillion_core::bundle::config_map::Fault;
 use pillion_core::settings::Settings;
+use pillion_core::settings::bundle_ref::OnUnavailable;
 use pillion_core::sidecar_set::SidecarSet;
 
 use self::subject::Told;
@@ -105,7 +107,15 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     };
     let (settings, unavailable) = preview::with_kept(settings, &preview.answers());
     if let (Some(unavailable), Some(at)) = (unavailable, &settings.bundle_source.config_map) {
-        terminal.warn(format_args!("bundleRef: {}; give it among the manifests", unavailable.says(at)));
+        let remedy = match unavailable.fault {
+            Fault::Missing => "give it among the manifests",
+            _ => "make it anew with `pillion bundle --config-map`",
+        };
+        let what = format!("settings.bundleRef: {}; {remedy}", unavailable.says(at));
+        if settings.bundle_source.on_unavailable == OnUnavailable::Deny {
+            bail!("{what}");
+        }
+        terminal.warn(what);
     }
     // Where they are invalid a policy server would not start, but what it would do can be told all the same.
     for problem in assembled.problems() {

@@ -119,7 +119,8 @@ fn add(settings: &mut Value, key: &str, object: &Value) -> bool {
 impl Assembled {
     /// Whether there is any `SidecarSet`.
     pub fn has_sidecar_sets(&self) -> bool {
-        !json::items(&self.value, &["sidecarSets"]).is_empty() || !json::text(&self.value, &["bundle"]).is_empty()
+        let has = |path: &[&str]| !json::text(&self.value, path).is_empty();
+        !json::items(&self.value, &["sidecarSets"]).is_empty() || has(&["bundle"]) || has(&["bundleRef", "name"])
     }
 
     /// Everything that is wrong with the settings, one line each, with the place of the `SidecarSet` where it came

@@ -78,7 +78,10 @@ fn identities(judged: &Judged<'_>) -> Vec<Finding> {
 /// `SidecarSet`s beside settings that do not have them, as their admission would warn.
 fn not_injected(sets: &[Subject<'_>], settings: &[Judged<'_>]) -> Vec<Finding> {
     let is_there = |name: &str| settings.iter().flat_map(|judged| &judged.subjects).any(|own| own.set.name() == name);
-    let missing = sets.iter().filter(|subject| !settings.is_empty() && !is_there(subject.set.name()));
+    // A controller brings those of the cluster.
+    let is_watched = settings.iter().any(|judged| judged.settings.bundle_source.config_map.is_some());
+    let is_asked = !settings.is_empty() && !is_watched;
+    let missing = sets.iter().filter(|subject| is_asked && !is_there(subject.set.name()));
     missing
         .map(|subject| {
             subject.spot.warning(

@@ -2,6 +2,7 @@
 
 use pillion_core::json;
 use pillion_core::revision::Selection;
+use pillion_core::settings::bundle_ref::OnUnavailable;
 
 use super::Policy;
 use super::asks::{ACCOUNTS, SECRETS, WRITES};
@@ -64,6 +65,7 @@ fn name(subject: &Subject<'_>) -> String {
 fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
     let subjects = &policy.judged.subjects;
     let mut needs = Vec::new();
+    needs.extend(of_bundle(policy));
     if let Some(subject) = subjects.iter().find(|subject| subject.set.spec(&["namespaceSelector"]).is_some()) {
         needs.push(Need::new(NAMESPACE, format!("{} has a namespaceSelector", name(subject))));
     }
@@ -87,8 +89,18 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
     needs
 }
 
+/// Whether requests fail without it is said in the settings.
+fn of_bundle(policy: &Policy<'_>) -> Option<Need> {
+    let source = &policy.settings().bundle_source;
+    source.config_map.as_ref()?;
+    let need = Need::new(CONFIG_MAP, "the settings have a bundleRef");
+    let without_it = if source.on_unavailable == OnUnavailable::Deny { REFUSED } else { "it is never used" };
+    Some(Need { without_it, ..need })
+}
+
 fn for_sets(policy: &Policy<'_>, known: &[Need]) -> Vec<Need> {
     let mut needs = Vec::new();
+    needs.extend(of_bundle(policy));
     if !known.iter().any(|need| need.resource == CONTROLLER_REVISION) {
         needs.push(Need::new(CONTROLLER_REVISION, "SidecarSets that are written may name a revision"));
     }
