@@ -38,7 +38,8 @@ pub struct World<'a> {
 
 /// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
 ///
-/// Look-ups, each at most once: first of all the ConfigMap of `bundleRef` and its shard; for a Pod the Namespace, then revisions in the order of injection, then the
+/// Look-ups, each at most once: first of all, for Pods, SidecarSets and deletions of accounts that could be in use, the
+/// ConfigMap of `bundleRef` and its shard; for a Pod the Namespace, then revisions in the order of injection, then the
 /// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
 /// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
 /// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
