@@ -57,13 +57,13 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
                 Ok(sets) => sets,
                 Err(error) => return damaged(&error),
             };
-            let asker = Asker { namespace: Some(namespace), is_exempt: false };
-            let choose: Choice<'_> = &|bundle| bundle.sets_for(namespace, labels);
+            let sender = Asker { namespace: Some(namespace), is_exempt: false };
+            let matching: Choice<'_> = &|bundle| bundle.sets_for(namespace, labels);
             // A mirror Pod stays as it is, and nothing is asked for it.
             let notice = if identity::is_mirror(&request.object) {
                 Notice::default()
             } else {
-                match bundle_ref::add(&mut sidecar_sets, settings, asker, world, choose) {
+                match bundle_ref::add(&mut sidecar_sets, settings, sender, world, matching) {
                     Ok(notice) => notice,
                     Err(refused) => return refused,
                 }

@@ -235,6 +235,19 @@ fn a_set_that_is_being_deleted_does_not_wait_for_a_bundle() {
     assert!(matches!(outcome.verdict, Verdict::Mutated(_)), "{outcome:?}");
 }
 
+/// A namespace that is not there is gone, and what was in it may go: so it has to be there.
+struct Shop(Cluster);
+
+impl Lookup for Shop {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        if object.kind == "Namespace" {
+            Answer::Found(json!({"metadata": {"name": "shop"}}))
+        } else {
+            self.0.get(object)
+        }
+    }
+}
+
 #[rstest]
 #[case::kept(true, json!({}), "403 metadata.name: ServiceAccount \"agent\" is in use by the SidecarSets \"kept\"; name another account there first")]
 #[case::unavailable(
@@ -256,17 +269,6 @@ fn g8_accounts_that_kept_sets_name_are_in_use(#[case] is_kept: bool, #[case] mor
     }
     let config_map = if is_kept { kept(&[using]) } else { Answer::NotFound };
     let account = json!({"metadata": {"name": "agent", "namespace": "shop"}});
-    // A namespace that is not there is gone, and what was in it may go: so it has to be there.
-    struct Shop(Cluster);
-    impl Lookup for Shop {
-        fn get(&self, object: &ObjectRef) -> Answer {
-            if object.kind == "Namespace" {
-                Answer::Found(json!({"metadata": {"name": "shop"}}))
-            } else {
-                self.0.get(object)
-            }
-        }
-    }
     let shop = Shop(Cluster { config_map, asked: RefCell::default() });
     let world = World { lookup: &shop, authorizer: &shop.0, now: NOW, elapsed: &Duration::default };
     let mut request = Request::decode(request("ServiceAccount", "shop", account)).unwrap();

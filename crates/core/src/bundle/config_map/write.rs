@@ -37,7 +37,7 @@ pub struct TooLong {
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
     let whole = bundle::write(sets);
     if whole.len() <= max {
-        return Ok(vec![config_map(at, at.name.clone(), time, &json!({BUNDLE: whole}))]);
+        return Ok(vec![config_map(at, &at.name, time, &json!({BUNDLE: whole}))]);
     }
     let generation = hash::sha256(whole.as_bytes());
     let mut shards = 1;
@@ -56,7 +56,7 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
                     data.insert(SHARDS.to_owned(), next.to_string().into());
                 }
                 let name = shard.map_or_else(|| at.name.clone(), |shard| shard_name(&at.name, shard));
-                config_map(at, name, time, &data)
+                config_map(at, &name, time, &data)
             };
             return Ok((0..next).map(Some).chain([None]).map(map).collect());
         }
@@ -75,7 +75,7 @@ fn sharded(sets: &[SidecarSet], count: u32) -> Map<Option<u32>, String> {
         match &CompiledSet::of_manifest(set).scope {
             Scope::Namespaces(names) if !names.is_empty() => {
                 let shards: Set<u32> = names.iter().map(|name| shard_of(name, count)).collect();
-                for shard in shards.iter() {
+                for shard in &shards {
                     parts.or_default(Some(*shard)).push(set.clone());
                 }
             }
@@ -89,7 +89,7 @@ fn sharded(sets: &[SidecarSet], count: u32) -> Map<Option<u32>, String> {
     texts
 }
 
-fn config_map(at: &ConfigMapName, name: String, time: Timestamp, data: &Value) -> Value {
+fn config_map(at: &ConfigMapName, name: &str, time: Timestamp, data: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
