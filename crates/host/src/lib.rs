@@ -29,6 +29,7 @@ mod log;
 pub mod metadata;
 mod module;
 mod protocol;
+pub mod server;
 pub mod session;
 pub mod wasm;
 

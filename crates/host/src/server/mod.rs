@@ -1,0 +1,1 @@
+//! The standalone admission server: the same module over HTTPS, for clusters without Kubewarden.
