@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod bounds;
 mod callback;
 mod cluster;
 pub mod file;
@@ -33,6 +34,7 @@ pub mod server;
 pub mod session;
 pub mod wasm;
 
+pub use bounds::Bounds;
 pub use cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, NoCluster, ResourceAttributes, ResourceRequest,
 };
