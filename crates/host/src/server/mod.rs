@@ -13,6 +13,7 @@
 //! ([`ServedSettings`], from a [`SettingsFile`] for example) and certificates. Everything that a request may use is
 //! bounded by [`Limits`].
 
+pub mod client;
 mod connections;
 mod convert;
 mod deadline;
@@ -28,6 +29,7 @@ mod metrics;
 mod reload;
 mod review;
 mod settings;
+mod temporary;
 mod tls;
 
 use std::io;
@@ -45,6 +47,7 @@ pub use self::limits::Limits;
 pub use self::metrics::Metrics;
 pub use self::reload::{POLL, Parse, ReloadError, SettingsFile};
 pub use self::settings::{ServedSettings, SettingsError};
+pub use self::temporary::{TemporaryAuthority, TemporaryError};
 
 use self::connections::Port;
 use self::drain::Phase;

@@ -3,6 +3,7 @@
 //! Contents are compared, not times: Kubernetes swaps a symbolic link under a mounted ConfigMap. A file that cannot be
 //! read or is not valid changes nothing but the log and a metric; the server goes on with what it has.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +19,13 @@ use crate::module::Module;
 /// How often a file is looked at.
 pub const POLL: Duration = Duration::from_secs(2);
 
-/// Makes settings of the bytes of a file; the error is one text.
+/// Makes settings of the bytes of a file; the error is one text that names the file.
 pub type Parse = dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync;
 
-/// Why there are no settings.
+/// Why there are no settings: a text that names the file.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", path.display())]
-pub struct ReloadError {
-    path: PathBuf,
-    problem: String,
-}
+#[error("{0}")]
+pub struct ReloadError(String);
 
 /// A file with settings.
 pub struct SettingsFile {
@@ -55,12 +53,14 @@ impl SettingsFile {
     /// # Errors
     /// Where it cannot be read or a server cannot work with it; the text names the file.
     pub fn load(&mut self) -> Result<ServedSettings, ReloadError> {
-        let fail = |problem: String| ReloadError { path: self.path.clone(), problem };
-        let bytes = std::fs::read(&self.path).map_err(|error| fail(error.to_string()))?;
-        let settings = (self.parse)(&bytes).map_err(fail);
+        let bytes = std::fs::read(&self.path).map_err(|error| self.problem(error))?;
+        let settings = (self.parse)(&bytes).map_err(ReloadError);
         self.seen = Some(bytes);
-        let fail = |problem: String| ReloadError { path: self.path.clone(), problem };
-        ServedSettings::check(&self.module, settings?).map_err(|error| fail(error.to_string()))
+        ServedSettings::check(&self.module, settings?).map_err(|error| self.problem(error))
+    }
+
+    fn problem(&self, problem: impl fmt::Display) -> ReloadError {
+        ReloadError(format!("{}: {problem}", self.path.display()))
     }
 
     /// What the file says, where it says something else than when it was last looked at. Blocks.
@@ -71,7 +71,7 @@ impl SettingsFile {
                 return None;
             }
             Ok(_) => None,
-            Err(error) => Some(ReloadError { path: self.path.clone(), problem: error.to_string() }),
+            Err(error) => Some(self.problem(error)),
         };
         let result = match unreadable {
             Some(error) => Err(error),
