@@ -21,6 +21,7 @@
 
 pub mod admission;
 mod bounds;
+pub mod cache;
 mod callback;
 mod cluster;
 pub mod file;

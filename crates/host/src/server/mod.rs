@@ -13,6 +13,7 @@
 //! ([`ServedSettings`], from a [`SettingsFile`] for example) and certificates. Everything that a request may use is
 //! bounded by [`Limits`].
 
+pub mod certificates;
 pub mod client;
 mod connections;
 mod convert;
