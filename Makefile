@@ -21,7 +21,7 @@ NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),pillion)
 # The module that goes into pillion, and that the tests run: the one that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: pillion fmt lint unit-tests e2e-tests test run bench size deny tools clean
+.PHONY: pillion fmt lint unit-tests e2e-tests test run bench bench-load size deny tools clean
 
 policy.wasm: $(SOURCES)
 	# The module alone: beside an rlib, cargo leaves link-time optimisation out, and that is a tenth of the size.
@@ -75,6 +75,10 @@ run: tools pillion
 
 bench: policy.wasm
 	$(CARGO) run --quiet --package pillion-host --example bench -- policy.wasm
+
+# Load for the admission server, with an optimised build: every answer is checked, and memory has to stay flat.
+bench-load: policy.wasm
+	$(CARGO) run --quiet --profile dist --package pillion --locked -- bench --reviews 100000 --concurrency 32
 
 clean:
 	$(CARGO) clean

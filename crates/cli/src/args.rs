@@ -59,6 +59,10 @@ pub enum Command {
     Check(commands::check::Args),
     /// Compile SidecarSets into one text for settings.bundle.
     Bundle(commands::bundle::Args),
+    /// Serve the policy to API servers, without Kubewarden.
+    Serve(Box<commands::serve::Args>),
+    /// Send a server as many reviews as it takes, and check every answer.
+    Bench(commands::bench::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -103,6 +107,8 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("explain", long::<commands::explain::Args>)
         .mut_subcommand("check", long::<commands::check::Args>)
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
+        .mut_subcommand("serve", long::<commands::serve::Args>)
+        .mut_subcommand("bench", long::<commands::bench::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

@@ -245,6 +245,7 @@ fn commands_that_a_document_shows_work(
     #[files("../../README.md")]
     #[files("../../docs/migration.md")]
     #[files("../../docs/identities.md")]
+    #[files("../../docs/serve.md")]
     #[files("../../deploy/README.md")]
     #[files("../../examples/*/README.md")]
     document: PathBuf,

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub mod annotate;
+pub mod bench;
 pub mod bundle;
 pub mod check;
 pub mod completions;
@@ -9,6 +10,7 @@ pub mod inject;
 pub mod man;
 pub mod run;
 pub mod schema;
+pub mod serve;
 
 use crate::args::{Cli, Command};
 use crate::status::Status;
@@ -26,6 +28,8 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Explain(args) => explain::run(args, terminal),
         Command::Check(args) => check::run(args, terminal),
         Command::Bundle(args) => bundle::run(args, terminal),
+        Command::Serve(args) => serve::run(args, terminal),
+        Command::Bench(args) => bench::run(args, terminal),
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),
         Command::Man(args) => man::run(args, terminal),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -67,12 +67,16 @@ pub(super) fn router(app: Arc<App>) -> Router {
     let reviews = Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
         router.route(endpoint.path(), post(admit).layer(Extension(endpoint)))
     });
-    reviews.route(paths::CONVERT, post(converted)).merge(probes()).fallback(nowhere).method_not_allowed_fallback(nowhere).with_state(app)
+    finished(reviews.route(paths::CONVERT, post(converted)).merge(probes()), app)
 }
 
 /// What probes and Prometheus ask for, for a port without TLS.
 pub(super) fn plain_router(app: Arc<App>) -> Router {
-    probes().fallback(nowhere).method_not_allowed_fallback(nowhere).with_state(app)
+    finished(probes(), app)
+}
+
+fn finished(router: Router<Arc<App>>, app: Arc<App>) -> Router {
+    router.fallback(nowhere).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
 fn probes() -> Router<Arc<App>> {
@@ -95,16 +99,13 @@ async fn measured(State(app): State<Arc<App>>) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], app.metrics.text()).into_response()
 }
 
-async fn nowhere(State(app): State<Arc<App>>, method: Method, request: Request) -> Response {
-    let path = request.uri().path();
-    let is_review = Endpoint::ALL.into_iter().any(|endpoint| endpoint.path() == path) || path == paths::CONVERT;
-    let is_probe = [paths::HEALTHZ, paths::READYZ, paths::METRICS].contains(&path);
-    let (status, text) = match (is_review, is_probe) {
-        (true, _) if method != Method::POST => (StatusCode::METHOD_NOT_ALLOWED, "must be a POST of a review".to_owned()),
-        (_, true) => (StatusCode::METHOD_NOT_ALLOWED, "must be a GET".to_owned()),
-        _ => (StatusCode::NOT_FOUND, "no such path".to_owned()),
-    };
-    Rejected::new(status, Rejection::NoSuchPath, text).answer(&app)
+async fn nowhere(State(app): State<Arc<App>>) -> Response {
+    Rejected::new(StatusCode::NOT_FOUND, Rejection::NoSuchPath, "no such path").answer(&app)
+}
+
+async fn wrong_method(State(app): State<Arc<App>>) -> Response {
+    let text = "the method must be POST for reviews, and GET for everything else";
+    Rejected::new(StatusCode::METHOD_NOT_ALLOWED, Rejection::NoSuchPath, text).answer(&app)
 }
 
 async fn admit(State(app): State<Arc<App>>, Extension(endpoint): Extension<Endpoint>, request: Request) -> Response {

@@ -1,7 +1,7 @@
 //! What the server counts. Every label has a closed set of values, whatever anybody sends.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +46,12 @@ struct Outcome {
 pub struct Kind {
     /// `Namespace`, `ServiceAccount`, ...
     pub kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LookUp {
+    kind: String,
+    answer: &'static str,
 }
 
 /// Why a request was answered with an HTTP error: nobody looked at what it asks.
@@ -120,6 +126,8 @@ pub struct Metrics {
     settings_loaded: Seconds,
     certificate_expiry: Seconds,
     cache_age: Family<Kind, Seconds>,
+    cache_objects: Family<Kind, Gauge>,
+    cache_look_ups: Family<LookUp, Counter>,
     memory: Gauge,
     peak_memory: Gauge,
 }
@@ -152,6 +160,8 @@ impl Metrics {
             settings_loaded: Seconds::default(),
             certificate_expiry: Seconds::default(),
             cache_age: Family::default(),
+            cache_objects: Family::default(),
+            cache_look_ups: Family::default(),
             memory: Gauge::default(),
             peak_memory: Gauge::default(),
         };
@@ -208,6 +218,12 @@ impl Metrics {
             "How old the copy of the cluster's objects may be",
             self.cache_age.clone(),
         );
+        registry.register("pillion_cache_objects", "Objects that are kept", self.cache_objects.clone());
+        registry.register(
+            "pillion_cache_lookups",
+            "Look-ups of kinds that are watched, by what answered them",
+            self.cache_look_ups.clone(),
+        );
         registry.register("process_resident_memory_bytes", "Resident memory", self.memory.clone());
         registry.register("pillion_peak_resident_memory_bytes", "The most there was of it", self.peak_memory.clone());
     }
@@ -225,6 +241,20 @@ impl Metrics {
     /// How old the copy of the objects of this kind may be.
     pub fn cache_age(&self, kind: &str, age: Duration) {
         self.cache_age.get_or_create(&Kind { kind: kind.to_owned() }).set(age.as_secs_f64());
+    }
+
+    /// How many objects of this kind are kept.
+    pub fn cache_objects(&self, kind: &str, objects: usize) {
+        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+        self.cache_objects.get_or_create(&Kind { kind: kind.to_owned() }).set(objects);
+    }
+
+    /// How many look-ups of this kind were answered from the copy, and how many by the API server, so far.
+    pub fn cache_look_ups(&self, kind: &str, answered: u64, passed_on: u64) {
+        for (answer, count) in [("cache", answered), ("live", passed_on)] {
+            let counter = self.cache_look_ups.get_or_create_owned(&LookUp { kind: kind.to_owned(), answer });
+            counter.inner().store(count, Ordering::Relaxed);
+        }
     }
 
     /// Which settings are in use.

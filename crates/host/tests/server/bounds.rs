@@ -61,7 +61,7 @@ impl Cluster for Slow {
     fn get(&self, _: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
         self.1.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(self.0);
-        Ok(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {"logs": "on"}}}).to_string().into())
+        Ok(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"logs": "on"}}}).to_string().into())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `pillion serve`: the policy as an admission server of its own.
 
 mod certificates;
+mod cluster;
 mod logging;
 mod options;
 mod units;
@@ -12,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
-use pillion_host::{Bounds, Cluster, CodeCache, Live, LogLevel, LogLine, Module, NoCluster};
+use pillion_host::{Bounds, CodeCache, LogLevel, LogLine, Module};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use self::options::{Cluster as Answers, Options, Source};
+use self::options::Options;
 use self::units::{Size, Span};
 use crate::module;
 use crate::preview;
@@ -93,11 +94,12 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             }
         });
     }
-    let serving = Serving { options, limits, module: module.logging_to(log), settings, first: checked? };
+    let first = checked?;
     // Outlives the event loop: it has one of its own, which cannot end within another.
-    let cluster = serving.cluster()?;
+    let look_ups = cluster::Wanted::of(&options)?;
+    let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
-    let status = runtime.block_on(serving.serve(files, Arc::clone(&cluster)));
+    let status = runtime.block_on(serving.serve(files, &look_ups));
     // An evaluation that nobody waits for any more does not keep the process.
     runtime.shutdown_background();
     status
@@ -160,14 +162,7 @@ struct Serving {
 }
 
 impl Serving {
-    fn cluster(&self) -> anyhow::Result<Arc<dyn Cluster>> {
-        Ok(match self.options.cluster.unwrap_or_default() {
-            Answers::None => Arc::new(NoCluster),
-            Answers::Live => Arc::new(Live::infer().context("--cluster live")?),
-        })
-    }
-
-    async fn serve(self, files: certificates::Wanted, cluster: Arc<dyn Cluster>) -> anyhow::Result<Status> {
+    async fn serve(self, files: certificates::Wanted, look_ups: &cluster::Wanted) -> anyhow::Result<Status> {
         let Self { options, limits, module, settings, first } = self;
         let mut signals = Signals::new()?;
         let listener = bind("listen", options.listen.unwrap_or(LISTEN)).await?;
@@ -177,15 +172,16 @@ impl Serving {
         };
         let certificates = files.provide().await?;
         let metrics = Arc::new(Metrics::new());
+        let cluster = look_ups.provide(&metrics).await?;
         let (send, in_use) = watch::channel(Arc::new(first));
         let watching = settings.watch(POLL, send, Arc::clone(&metrics));
         let server = Server {
             module,
             settings: in_use,
             certificates: certificates.newest(),
-            cluster,
+            cluster: cluster.answers(),
             metrics,
-            readiness: certificates.readiness(Readiness::default()),
+            readiness: cluster.readiness(certificates.readiness(Readiness::default())),
             limits,
         };
         let running = server.start(listener, health)?;

@@ -112,6 +112,13 @@ pub struct Options {
     /// What answers look-ups of Namespaces, ServiceAccounts and so on [default: live].
     #[arg(long, value_enum, value_name = "WHAT", env = "PILLION_CLUSTER", hide_env_values = true)]
     pub cluster: Option<Cluster>,
+    /// How old an answer from a watch may be; 0: every look-up is a live read [default: 30s].
+    #[arg(long, value_name = "DURATION", env = "PILLION_CACHE_MAX_STALENESS", hide_env_values = true)]
+    pub cache_max_staleness: Option<Span>,
+    /// A kind to watch, as in apps/v1/ControllerRevision@kruise-system; may be given several times [default: v1/Namespace
+    /// and v1/ServiceAccount].
+    #[arg(long, value_name = "KIND", env = "PILLION_CACHE_WATCH", hide_env_values = true, value_delimiter = ',')]
+    pub cache_watch: Vec<String>,
     /// How long an evaluation may take, look-ups included [default: 1s].
     #[arg(long, value_name = "DURATION", env = "PILLION_EVALUATION_TIMEOUT", hide_env_values = true)]
     pub evaluation_timeout: Option<Span>,
@@ -184,6 +191,8 @@ impl Options {
             validating_webhook_configuration,
             custom_resource_definition,
             cluster,
+            cache_max_staleness,
+            cache_watch,
             evaluation_timeout,
             evaluation_memory,
             cores,
@@ -215,6 +224,8 @@ impl Options {
             ),
             custom_resource_definition: list(self.custom_resource_definition, custom_resource_definition),
             cluster: self.cluster.or(cluster),
+            cache_max_staleness: self.cache_max_staleness.or(cache_max_staleness),
+            cache_watch: list(self.cache_watch, cache_watch),
             evaluation_timeout: self.evaluation_timeout.or(evaluation_timeout),
             evaluation_memory: self.evaluation_memory.or(evaluation_memory),
             cores: self.cores.or(cores),
