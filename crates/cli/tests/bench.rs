@@ -13,7 +13,10 @@ fn every_answer_is_there_and_right() {
     let run = pillion(folder.path(), &["bench", "--reviews", "300", "--concurrency", "8", "-o", "json"], "");
     assert_eq!(run.code, 0, "{}", run.err);
     let report = run.json();
-    assert_eq!((report["reviews"].as_u64(), report["lost"].as_u64(), report["wrong"].as_u64()), (Some(300), Some(0), Some(0)));
+    assert_eq!(
+        (report["reviews"].as_u64(), report["lost"].as_u64(), report["wrong"].as_u64()),
+        (Some(300), Some(0), Some(0))
+    );
     let latency = |name: &str| report["latencyMilliseconds"][name].as_f64().unwrap();
     assert!(latency("p50") > 0.0 && latency("p50") <= latency("p99") && latency("p99") <= latency("max"));
     assert!(report["memoryBytes"]["peak"].as_u64() >= report["memoryBytes"]["end"].as_u64());

@@ -94,7 +94,9 @@ fn it_serves_reloads_and_drains() {
     let mut server = Server::start(&["--drain-delay", "300ms", "--ca-file", "ca.crt"], &[]);
     assert_eq!(server.get("/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(server.get("/readyz").0, 200);
-    assert!(fs::read_to_string(server.folder.path().join("ca.crt")).unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
+    assert!(
+        fs::read_to_string(server.folder.path().join("ca.crt")).unwrap().starts_with("-----BEGIN CERTIFICATE-----")
+    );
 
     let settings = server.folder.path().join("settings.json");
     fs::write(&settings, r#"{"sidecarSets": {}}"#).unwrap();
@@ -154,8 +156,14 @@ fn options_come_from_three_places() {
 #[case::no_size("maxBody: 3MB", "must be a number of bytes")]
 #[case::nothing_at_all("settings: none.json\ncertificates: temporary\ncores: 0", "--cores: must be at least 1")]
 #[case::a_missing_file("settings: none.json\ncertificates: temporary", "none.json: No such file")]
-#[case::files_without_a_key("settings: x\ncertificates: files\ntlsCertFile: x", "--tls-key-file: needed with --certificates files")]
-#[case::a_file_for_nothing("settings: x\ncertificates: temporary\ntlsCertFile: x", "--tls-cert-file: not used with --certificates temporary")]
+#[case::files_without_a_key(
+    "settings: x\ncertificates: files\ntlsCertFile: x",
+    "--tls-key-file: needed with --certificates files"
+)]
+#[case::a_file_for_nothing(
+    "settings: x\ncertificates: temporary\ntlsCertFile: x",
+    "--tls-cert-file: not used with --certificates temporary"
+)]
 #[case::self_signed_without_a_cluster("settings: x\ncluster: none", "keeps its certificate in the cluster")]
 #[case::a_service_that_is_none("settings: x\nserviceName: A_B", "is not a DNS label")]
 fn options_that_cannot_be_are_refused(#[case] config: &str, #[case] message: &str) {

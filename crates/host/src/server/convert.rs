@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn a12_a_namespace_comes_back_as_a_selector() {
-        let object = json!({"apiVersion": ALPHA, "kind": "SidecarSet", "metadata": {"name": "s"}, "spec": {"namespace": "ns"}});
+        let object =
+            json!({"apiVersion": ALPHA, "kind": "SidecarSet", "metadata": {"name": "s"}, "spec": {"namespace": "ns"}});
         let there = ask(&[object], BETA)["convertedObjects"][0].clone();
         let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": "ns"}});
         assert_eq!(there["spec"], json!({"namespaceSelector": selector}));

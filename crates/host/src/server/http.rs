@@ -64,9 +64,9 @@ impl Rejected {
 
 /// Everything, for the port that the API server calls.
 pub(super) fn router(app: Arc<App>) -> Router {
-    let reviews = Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
-        router.route(endpoint.path(), post(admit).layer(Extension(endpoint)))
-    });
+    let reviews = Endpoint::ALL
+        .into_iter()
+        .fold(Router::new(), |router, endpoint| router.route(endpoint.path(), post(admit).layer(Extension(endpoint))));
     finished(reviews.route(paths::CONVERT, post(converted)).merge(probes()), app)
 }
 
@@ -162,7 +162,12 @@ async fn compute<T: Send + 'static>(
 
 impl App {
     /// Waits for the body of a request and for its turn; and until when it has to be answered.
-    async fn let_in(&self, request: Request, arrived: Instant, limit: usize) -> Result<(Vec<u8>, Turn, Instant), Rejected> {
+    async fn let_in(
+        &self,
+        request: Request,
+        arrived: Instant,
+        limit: usize,
+    ) -> Result<(Vec<u8>, Turn, Instant), Rejected> {
         let until = deadline::of(request.uri().query(), arrived).map_err(Rejected::malformed)?;
         if !is_json(&request) {
             let text = "the content type must be application/json";

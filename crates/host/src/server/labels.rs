@@ -9,8 +9,19 @@ use crate::admission::AdmissionRequest;
 const OTHER: &str = "other";
 /// The kinds that the policy has rules for.
 const KINDS: [&str; 13] = [
-    "Pod", "SidecarSet", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "CloneSet",
-    "ServiceAccount", "Role", "RoleBinding", "Secret",
+    "Pod",
+    "SidecarSet",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "Job",
+    "CronJob",
+    "CloneSet",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "Secret",
 ];
 const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 

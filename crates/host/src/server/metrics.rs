@@ -22,9 +22,8 @@ pub type Seconds = Gauge<f64, AtomicU64>;
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// From a quarter of a millisecond, which an admission takes without SidecarSets, to what the API server waits at most.
-const BUCKETS: [f64; 16] = [
-    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-];
+const BUCKETS: [f64; 16] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Path {
@@ -174,7 +173,11 @@ impl Metrics {
     }
 
     fn enter(&self, registry: &mut Registry) {
-        registry.register("pillion_build", "The version of pillion", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "pillion_build",
+            "The version of pillion",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         registry.register("pillion_admission_requests", "Admission requests that were answered", self.requests.clone());
         registry.register("pillion_admission_refusals", "Admission requests that were refused", self.refusals.clone());
         registry.register(

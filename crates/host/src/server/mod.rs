@@ -201,5 +201,9 @@ fn standard(certificates: watch::Receiver<Arc<CertifiedKey>>, phase: watch::Rece
     };
     let shutdown = move || if *phase.borrow() == Phase::Serving { Ok(()) } else { Err("draining".to_owned()) };
     // There is no server without valid settings and a compiled module; that they are listed says that they count.
-    Readiness::default().when("module", || Ok(())).when("settings", || Ok(())).when("certificate", certificate).when("shutdown", shutdown)
+    Readiness::default()
+        .when("module", || Ok(()))
+        .when("settings", || Ok(()))
+        .when("certificate", certificate)
+        .when("shutdown", shutdown)
 }

@@ -103,7 +103,7 @@ impl std::fmt::Debug for ServedSettings {
 
 fn bytes(settings: &Value) -> Result<Arc<[u8]>, SettingsError> {
     let operation = Operation::ValidateSettings;
-    let bytes = serde_json::to_vec(settings)
-        .map_err(|error| SettingsError::Unchecked(Error::Message { operation, error }))?;
+    let bytes =
+        serde_json::to_vec(settings).map_err(|error| SettingsError::Unchecked(Error::Message { operation, error }))?;
     Ok(bytes.into())
 }

@@ -61,7 +61,9 @@ impl Cluster for Slow {
     fn get(&self, _: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
         self.1.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(self.0);
-        Ok(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"logs": "on"}}}).to_string().into())
+        Ok(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"logs": "on"}}})
+            .to_string()
+            .into())
     }
 }
 
@@ -155,7 +157,8 @@ async fn too_many_requests_are_turned_away_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_of_the_api_server_counts() {
-    let server = Setup { settings: asking(), cluster: Slow::new(Duration::from_secs(2)), ..Setup::default() }.start().await;
+    let server =
+        Setup { settings: asking(), cluster: Slow::new(Duration::from_secs(2)), ..Setup::default() }.start().await;
     let mut client = server.client().await;
     let started = Instant::now();
     let answer = client.post("/mutate?timeout=300ms", pod_review("u", &web()).to_string()).await.unwrap();

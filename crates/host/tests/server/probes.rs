@@ -16,7 +16,8 @@ async fn probes_are_answered_with_and_without_tls() {
     let check = move || if synced.load(Ordering::Relaxed) { Ok(()) } else { Err("not synced".to_owned()) };
     let server = Setup { readiness: Readiness::default().when("cache", check), ..Setup::default() }.start().await;
     assert_eq!(server.plain(paths::HEALTHZ).await, (200, "ok\n".to_owned()));
-    let report = "[+]module ok\n[+]settings ok\n[+]certificate ok\n[+]shutdown ok\n[-]cache failed: not synced\nnot ready\n";
+    let report =
+        "[+]module ok\n[+]settings ok\n[+]certificate ok\n[+]shutdown ok\n[-]cache failed: not synced\nnot ready\n";
     assert_eq!(server.plain(paths::READYZ).await, (503, report.to_owned()));
     is_synced.store(true, Ordering::Relaxed);
     let answer = server.client().await.get(paths::READYZ).await.unwrap();

@@ -60,7 +60,8 @@ async fn what_only_validates_never_patches() {
 async fn look_ups_are_answered_by_the_cluster() {
     let mut settings = crate::support::settings();
     settings["sidecarSets"][0]["spec"]["namespaceSelector"] = json!({"matchLabels": {"logs": "on"}});
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"logs": "on"}}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"logs": "on"}}});
     let cluster = Arc::new(FakeCluster::with([namespace]));
     let server = Setup { settings: settings.clone(), cluster: cluster.clone(), ..Setup::default() }.start().await;
     let response = ask(&mut server.client().await, paths::MUTATE, &pod_review("u", &web())).await;
@@ -98,10 +99,26 @@ async fn sidecar_sets_are_defaulted_and_guards_answer() {
 #[case::no_json("hello", 400, "not an AdmissionReview: expected value at line 1 column 1")]
 #[case::nothing("", 400, "not an AdmissionReview: EOF while parsing a value at line 1 column 0")]
 #[case::another_kind(r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {}}"#, 400, "kind must be \"AdmissionReview\"")]
-#[case::an_old_version(r#"{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}"#, 400, "list v1 in admissionReviewVersions")]
-#[case::no_request(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#, 400, "request: required value")]
-#[case::no_uid(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {}}"#, 400, "request.uid: required value")]
-#[case::no_kind(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u"}}"#, 400, "missing field `kind`")]
+#[case::an_old_version(
+    r#"{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}"#,
+    400,
+    "list v1 in admissionReviewVersions"
+)]
+#[case::no_request(
+    r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#,
+    400,
+    "request: required value"
+)]
+#[case::no_uid(
+    r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {}}"#,
+    400,
+    "request.uid: required value"
+)]
+#[case::no_kind(
+    r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u"}}"#,
+    400,
+    "missing field `kind`"
+)]
 #[tokio::test]
 async fn what_is_no_review_is_refused(#[case] body: &str, #[case] status: u16, #[case] text: &str) {
     let server = Setup::default().start().await;

@@ -122,11 +122,7 @@ impl Setup {
 
 impl Started {
     pub fn target(&self) -> Target {
-        Target {
-            address: self.running.address().to_string(),
-            name: NAME.to_owned(),
-            roots: self.authority.roots(),
-        }
+        Target { address: self.running.address().to_string(), name: NAME.to_owned(), roots: self.authority.roots() }
     }
 
     pub async fn client(&self) -> Client {

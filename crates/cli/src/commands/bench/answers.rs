@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn times_do_not_count() {
-        let patch = |time: &str| format!(r#"[{{"value":"{{\"a\":{{\"updateTimestamp\":\"{time}\",\"hash\":\"x\"}}}}"}}]"#);
+        let patch =
+            |time: &str| format!(r#"[{{"value":"{{\"a\":{{\"updateTimestamp\":\"{time}\",\"hash\":\"x\"}}}}"}}]"#);
         assert_eq!(timeless(&patch("2026-01-02T03:04:05Z")), timeless(&patch("2027-01-02T03:04:05Z")));
         assert!(timeless(&patch("2026")).contains(r#"\"hash\":\"x\""#));
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
-use pillion_host::server::certificates::{
-    self, Certificates, Files, SelfSigned, ServerNames, Target, system_clock,
-};
+use pillion_host::server::certificates::{self, Certificates, Files, SelfSigned, ServerNames, Target, system_clock};
 use pillion_host::server::{Readiness, TemporaryAuthority};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
@@ -58,7 +56,9 @@ impl Wanted {
                 unused(&given_files)?;
                 unused(&given_ca)?;
                 if options.cluster == Some(Cluster::None) {
-                    bail!("--cluster none: --certificates self-signed keeps its certificate in the cluster; use files or temporary");
+                    bail!(
+                        "--cluster none: --certificates self-signed keeps its certificate in the cluster; use files or temporary"
+                    );
                 }
                 Self::self_signed(options)
             }
@@ -85,7 +85,8 @@ impl Wanted {
     }
 
     fn self_signed(options: &Options) -> anyhow::Result<Self> {
-        let all = |names: &[String], target: fn(String) -> Target| names.iter().cloned().map(target).collect::<Vec<_>>();
+        let all =
+            |names: &[String], target: fn(String) -> Target| names.iter().cloned().map(target).collect::<Vec<_>>();
         let targets = [
             all(&options.mutating_webhook_configuration, Target::Mutating),
             all(&options.validating_webhook_configuration, Target::Validating),

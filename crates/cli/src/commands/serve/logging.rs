@@ -34,6 +34,8 @@ pub(super) fn start(level: Level, format: Format) {
     let _ = if is_text {
         registry.with(lines.with_ansi(false).with_filter(targets)).try_init()
     } else {
-        registry.with(lines.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter(targets)).try_init()
+        registry
+            .with(lines.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter(targets))
+            .try_init()
     };
 }

@@ -32,12 +32,14 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, unit) = UNITS
-            .iter()
-            .find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))
-            .unwrap_or((text, 1));
+        let (digits, unit) =
+            UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes))).unwrap_or((text, 1));
         let number: usize = digits.parse().map_err(|_| "must be a number of bytes, as in 65536 or 64Mi".to_owned())?;
-        number.checked_mul(unit).filter(|bytes| *bytes > 0).map(Self).ok_or_else(|| "must be more than 0, and fit".to_owned())
+        number
+            .checked_mul(unit)
+            .filter(|bytes| *bytes > 0)
+            .map(Self)
+            .ok_or_else(|| "must be more than 0, and fit".to_owned())
     }
 }
 
