@@ -53,14 +53,15 @@ impl Server {
             }
         });
         let mut server = Self { process, events, health: String::new(), folder };
-        server.health = server.event("serving")["health_address"].as_str().unwrap().to_owned();
+        let serving = server.event("serving");
+        serving["health_address"].as_str().unwrap().clone_into(&mut server.health);
         server
     }
 
     /// Waits for a line of the log.
     fn event(&self, message: &str) -> Value {
         loop {
-            let event = self.events.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("no {message:?}"));
+            let event = self.events.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("no {message:?}"));
             if event["message"] == message {
                 return event;
             }

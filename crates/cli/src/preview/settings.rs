@@ -63,16 +63,15 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Opt
             (None, _) => Ok((Value::Null, None)),
             (Some(settings), true) if settings.value.get("kind").is_none() => Ok((settings.value, None)),
             (Some(other), true) => bail!(
-                "{}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
-                name,
+                "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
                 json::text(&other.value, &["kind"])
             ),
-            (Some(_), false) => bail!("{}: several documents, none of them a ClusterAdmissionPolicy", name),
+            (Some(_), false) => bail!("{name}: several documents, none of them a ClusterAdmissionPolicy"),
         },
         several => {
             let names: Vec<&str> =
                 several.iter().map(|policy| json::text(&policy.value, &["metadata", "name"])).collect();
-            bail!("{}: several policies ({}); leave one in the file", name, names.join(", "))
+            bail!("{name}: several policies ({}); leave one in the file", names.join(", "))
         }
     }
 }

@@ -57,7 +57,7 @@ impl Judge {
         if Instant::now() < until {
             tell(endpoint, &request, &judged);
             let labels = Request::of(endpoint, &request, judged.response.allowed);
-            self.metrics.answered(labels, judged.refusal, judged.injected, arrived.elapsed());
+            self.metrics.answered(&labels, judged.refusal.as_ref(), judged.injected, arrived.elapsed());
         }
         Ok(answer)
     }

@@ -20,7 +20,7 @@ pub(super) struct Gate {
 
 /// A request that was let in.
 pub(super) struct Place {
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     slots: Arc<Semaphore>,
     cores: Arc<Cores>,
 }
@@ -47,8 +47,8 @@ impl Gate {
 
     /// Lets a request in; `None` where there are too many.
     pub(super) fn enter(&self) -> Option<Place> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Place { _place: place, slots: Arc::clone(&self.slots), cores: Arc::clone(&self.cores) })
+        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(Place { _permit: permit, slots: Arc::clone(&self.slots), cores: Arc::clone(&self.cores) })
     }
 
     /// The evaluations that have begun.

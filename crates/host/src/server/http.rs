@@ -41,7 +41,7 @@ impl Rejected {
         Self { status, why, text: text.into() }
     }
 
-    fn malformed(error: impl ToString) -> Self {
+    fn malformed(error: &impl ToString) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Rejection::Malformed, error.to_string())
     }
 
@@ -52,8 +52,13 @@ impl Rejected {
 
     fn answer(self, app: &App) -> Response {
         app.metrics.rejected(self.why);
-        // Not the text: it can name what somebody sent.
-        tracing::info!(status = self.status.as_u16(), reason = ?self.why, "rejected");
+        // Not the text: it can name what somebody sent. And no line for each request of a flood: the metrics count them.
+        let status = self.status.as_u16();
+        if self.why == Rejection::Late {
+            tracing::warn!(status, reason = self.why.name(), "rejected");
+        } else {
+            tracing::debug!(status, reason = self.why.name(), "rejected");
+        }
         let mut response = (self.status, self.text + "\n").into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -114,7 +119,7 @@ async fn admit(State(app): State<Arc<App>>, Extension(endpoint): Extension<Endpo
         let (body, turn, until) = app.let_in(request, arrived, app.limits.body).await?;
         let judge = Arc::clone(&app.judge);
         let situation = Situation { endpoint, core: turn.core(), arrived, until };
-        compute(turn, until, move || judge.judge(&body, situation).map_err(Rejected::malformed)).await
+        compute(turn, until, move || judge.judge(&body, situation).map_err(|error| Rejected::malformed(&error))).await
     };
     match answered.await {
         Ok(review) => json(review),
@@ -125,7 +130,7 @@ async fn admit(State(app): State<Arc<App>>, Extension(endpoint): Extension<Endpo
 async fn converted(State(app): State<Arc<App>>, request: Request) -> Response {
     let answered = async {
         let (body, turn, until) = app.let_in(request, Instant::now(), app.limits.conversion_body).await?;
-        compute(turn, until, move || convert::answer(&body).map_err(Rejected::malformed)).await
+        compute(turn, until, move || convert::answer(&body).map_err(|error| Rejected::malformed(&error))).await
     };
     match answered.await {
         Ok((review, is_done)) => {
@@ -168,7 +173,7 @@ impl App {
         arrived: Instant,
         limit: usize,
     ) -> Result<(Vec<u8>, Turn, Instant), Rejected> {
-        let until = deadline::of(request.uri().query(), arrived).map_err(Rejected::malformed)?;
+        let until = deadline::of(request.uri().query(), arrived).map_err(|error| Rejected::malformed(&error))?;
         if !is_json(&request) {
             let text = "the content type must be application/json";
             return Err(Rejected::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rejection::Malformed, text));
@@ -178,13 +183,10 @@ impl App {
             return Err(Rejected::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Overloaded, text));
         };
         let late = TokioInstant::from_std(until);
-        let body = match timeout_at(late, read(request.into_body(), limit)).await {
-            Ok(read) => read?,
-            Err(_) => {
-                let text = "the body of the request did not come in time";
-                return Err(Rejected::new(StatusCode::REQUEST_TIMEOUT, Rejection::Unread, text));
-            }
-        };
+        let body = timeout_at(late, read(request.into_body(), limit)).await.map_err(|_| {
+            let text = "the body of the request did not come in time";
+            Rejected::new(StatusCode::REQUEST_TIMEOUT, Rejection::Unread, text)
+        })??;
         let turn = timeout_at(late, place.turn()).await.map_err(|_| Rejected::late())?;
         Ok((body, turn, until))
     }

@@ -71,7 +71,7 @@ pub(super) enum Rejection {
 }
 
 impl Rejection {
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Overloaded => "overloaded",
             Self::Late => "late",
@@ -275,11 +275,11 @@ impl Metrics {
         self.certificate_expiry.set(timestamp(expires));
     }
 
-    pub(super) fn answered(&self, request: Request, refusal: Option<Refusal>, injected: u64, took: Duration) {
+    pub(super) fn answered(&self, request: &Request, refusal: Option<&Refusal>, injected: u64, took: Duration) {
         self.duration.get_or_create(&Path { path: request.path }).observe(took.as_secs_f64());
-        self.requests.get_or_create(&request).inc();
+        self.requests.get_or_create(request).inc();
         if let Some(refusal) = refusal {
-            self.refusals.get_or_create(&refusal).inc();
+            self.refusals.get_or_create(refusal).inc();
         }
         self.injected.inc_by(injected);
     }
@@ -301,7 +301,7 @@ impl Metrics {
         self.lost_connections.get_or_create(&Reason { reason: refused.name() }).inc();
     }
 
-    /// Everything in the text format of Prometheus (OpenMetrics 1.0).
+    /// Everything in the text format of Prometheus (`OpenMetrics` 1.0).
     pub fn text(&self) -> String {
         for update in self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             update(self);

@@ -66,7 +66,7 @@ pub mod paths {
     pub const VALIDATE: &str = "/validate";
     /// For the validating webhook that looks at Pods again, after all who change them.
     pub const ASSERT: &str = "/assert";
-    /// For the conversion of the `SidecarSet` CustomResourceDefinition.
+    /// For the conversion of `SidecarSet`s, which their definition names.
     pub const CONVERT: &str = "/convert";
     /// Whether the process is alive.
     pub const HEALTHZ: &str = "/healthz";

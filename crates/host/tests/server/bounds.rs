@@ -162,7 +162,7 @@ async fn the_time_of_the_api_server_counts() {
     let mut client = server.client().await;
     let started = Instant::now();
     let answer = client.post("/mutate?timeout=300ms", pod_review("u", &web()).to_string()).await.unwrap();
-    assert!(started.elapsed() < Duration::from_millis(1_000), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert_eq!(answer.status, 503);
     assert!(String::from_utf8(answer.body).unwrap().contains("in the time that the API server gives it"));
     assert!(server.metrics.text().contains(r#"pillion_http_rejections_total{reason="late"} 1"#));

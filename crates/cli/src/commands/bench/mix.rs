@@ -122,7 +122,7 @@ fn pod(endpoint: Endpoint, containers: u64, matching: u64, numbers: &mut Numbers
     request(endpoint, POD, "CREATE", &pod_object(containers, matching, numbers), &Value::Null)
 }
 
-/// A Pod as a ReplicaSet makes it, with so many containers, that so many sets match.
+/// A Pod as a workload makes it, with so many containers, that so many sets match.
 fn pod_object(containers: u64, matching: u64, numbers: &mut Numbers) -> Value {
     let app = format!("shop-{}", numbers.below(1_000));
     let first = numbers.below(SETS - matching);

@@ -64,6 +64,7 @@ pub enum Format {
 }
 
 /// What can be set. `None` where it is not.
+#[allow(clippy::doc_markdown, reason = "these are texts for terminals")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Options {

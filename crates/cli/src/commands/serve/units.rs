@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Size {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match UNITS.iter().rev().find(|(_, bytes)| self.0 % bytes == 0) {
+        match UNITS.iter().rev().find(|(_, bytes)| self.0.is_multiple_of(*bytes)) {
             Some((unit, bytes)) => write!(f, "{}{unit}", self.0 / bytes),
             None => write!(f, "{}", self.0),
         }
