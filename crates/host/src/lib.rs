@@ -20,6 +20,9 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+#[cfg(test)]
+#[path = "../tests/support/api_server.rs"]
+mod api_server;
 mod bounds;
 pub mod cache;
 mod callback;

@@ -32,6 +32,8 @@
 //! reads, and the log says once what is missing.
 
 mod store;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::fmt;

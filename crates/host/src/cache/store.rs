@@ -97,17 +97,9 @@ impl Kind {
         self.write().sign_of_life(at);
     }
 
-    /// Notes why the watch does not get on; true where that is news.
-    pub(super) fn trouble(&self, problem: &str) -> bool {
-        let mut state = self.write();
-        let is_news = state.problem.as_deref() != Some(problem);
-        state.problem = Some(problem.to_owned());
-        is_news
-    }
-
-    /// Notes that the watch gets on; true where it did not before.
-    pub(super) fn well(&self) -> bool {
-        self.write().problem.take().is_some()
+    /// Notes why the watch does not get on, or that it does.
+    pub(super) fn note(&self, problem: Option<String>) {
+        self.write().problem = problem;
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

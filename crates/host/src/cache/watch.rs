@@ -13,7 +13,6 @@ use kube::api::{DynamicObject, ListParams, TypeMeta, WatchEvent, WatchParams};
 use kube::{Api, Client, Error, ResourceExt as _};
 
 use super::store::{Kind, Objects, key};
-use crate::cluster::ClusterError;
 use crate::live::{self, Served};
 
 /// How many objects a page of a list has: client-go's number.
@@ -46,7 +45,8 @@ enum Trouble {
 
 /// Watches until it is stopped from outside.
 pub(super) async fn run(client: Client, kind: Arc<Kind>, max_staleness: Duration) {
-    let mut watcher = Watcher { client, kind, period: period(max_staleness), version: None, pause: PAUSE.0 };
+    let period = period(max_staleness);
+    let mut watcher = Watcher { client, kind, period, version: None, failures: 0, told: None };
     loop {
         match watcher.once().await {
             Ok(()) => {}
@@ -55,12 +55,10 @@ pub(super) async fn run(client: Client, kind: Arc<Kind>, max_staleness: Duration
                 tokio::time::sleep(TOO_SHORT).await;
             }
             Err(trouble) => {
-                let text = trouble.to_string();
-                if watcher.kind.trouble(&text) {
-                    tracing::warn!("{} is read live: {text}", watcher.kind.watched);
-                }
-                tokio::time::sleep(watcher.pause).await;
-                watcher.pause = (watcher.pause * 2).min(PAUSE.1);
+                watcher.tell(&trouble);
+                let pause = PAUSE.0 * 2_u32.saturating_pow(watcher.failures);
+                watcher.failures = watcher.failures.saturating_add(1);
+                tokio::time::sleep(pause.min(PAUSE.1)).await;
             }
         }
     }
@@ -78,24 +76,24 @@ struct Watcher {
     period: u32,
     /// What is served for the kind, and up to which version it is known.
     version: Option<(Served, String)>,
-    pause: Duration,
+    /// Failures since the last watch that was opened.
+    failures: u32,
+    /// The last failure that the log has.
+    told: Option<String>,
 }
 
 impl Watcher {
     /// Lists where that is needed, then watches once.
     async fn once(&mut self) -> Result<(), Trouble> {
         let watched = &self.kind.watched;
-        let (served, mut version) = match self.version.clone() {
-            Some(known) => known,
-            None => {
-                let served = live::discover(&self.client, &watched.api_version, &watched.kind);
-                let served = in_time(served).await?.map_err(|error| match error {
-                    ClusterError::Failed(text) => Trouble::Failed(text),
-                    other => Trouble::Failed(other.to_string()),
-                })?;
-                let version = self.list(&served).await?;
-                (served, version)
-            }
+        let (served, mut version) = if let Some(known) = self.version.clone() {
+            known
+        } else {
+            let served = in_time(live::discover(&self.client, &watched.api_version, &watched.kind)).await?;
+            // What cannot be found out has its text; nothing else is said there.
+            let served = served.map_err(|error| Trouble::Failed(error.to_string()))?;
+            let version = self.list(&served).await?;
+            (served, version)
         };
         self.version = Some((served.clone(), version.clone()));
         let opened = Instant::now();
@@ -140,9 +138,10 @@ impl Watcher {
         let api = self.api(served);
         let stream = in_time(api.watch(&params, version)).await?.map_err(|error| trouble("watch", served, &error))?;
         self.kind.sign_of_life(at);
-        self.pause = PAUSE.0;
-        if self.kind.well() {
-            tracing::info!("{} is watched", self.kind.watched);
+        self.kind.note(None);
+        self.failures = 0;
+        if self.told.take().is_some() {
+            tracing::info!("{} is watched again", self.kind.watched);
         }
         let mut stream = pin!(stream);
         let end = Duration::from_secs(self.period.into()) + SILENCE;
@@ -176,6 +175,17 @@ impl Watcher {
                 return Err(Trouble::Gone);
             }
         }
+    }
+
+    /// Notes a failure. The log has it once, and where trying again did not help: connections break every day.
+    fn tell(&mut self, trouble: &Trouble) {
+        let text = trouble.to_string();
+        let lasts = self.failures > 0 || matches!(trouble, Trouble::Forbidden { .. });
+        if lasts && self.told.as_ref() != Some(&text) {
+            tracing::warn!("{} is not watched, and read live: {text}", self.kind.watched);
+            self.told = Some(text.clone());
+        }
+        self.kind.note(Some(text));
     }
 
     fn api(&self, served: &Served) -> Api<DynamicObject> {

@@ -1,5 +1,6 @@
 //! Makes certificates: authorities, and server certificates signed by them.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use rcgen::{
@@ -30,12 +31,12 @@ pub struct Lifetimes {
 impl Default for Lifetimes {
     /// A year for authorities, ninety days for server certificates, five minutes back, a minute to settle.
     fn default() -> Self {
-        const DAY: u64 = 24 * 60 * 60;
+        const DAY: Duration = Duration::from_hours(24);
         Self {
-            authority: Duration::from_secs(365 * DAY),
-            server: Duration::from_secs(90 * DAY),
-            backdate: Duration::from_secs(5 * 60),
-            settle: Duration::from_secs(60),
+            authority: DAY * 365,
+            server: DAY * 90,
+            backdate: Duration::from_mins(5),
+            settle: Duration::from_mins(1),
         }
     }
 }
@@ -65,8 +66,11 @@ pub(super) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     // Two authorities of one name would make clients try the wrong one first.
-    let identifier: String = params.key_identifier(&key).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    params.distinguished_name.push(DnType::CommonName, format!("pillion authority {identifier}"));
+    let mut name = "pillion authority ".to_owned();
+    for byte in params.key_identifier(&key).iter().take(8) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    params.distinguished_name.push(DnType::CommonName, name);
     let certificate = params.self_signed(&key)?.into();
     Ok(Pair { certificate, key: PrivateKey::from(PrivateKeyDer::Pkcs8(key.serialize_der().into())) })
 }
@@ -179,7 +183,7 @@ mod tests {
     fn no_server_certificate_outlives_its_authority() {
         let life = Lifetimes::default();
         let authority = create(NOW, &life).unwrap();
-        let late = NOW + life.authority - Duration::from_secs(60);
+        let late = NOW + life.authority - Duration::from_mins(1);
         let names = ServerNames::of_service("a", "b").unwrap();
         let server = issue(&authority, NOW + life.authority, &names, late, &life).unwrap();
         assert_eq!(x509::read(&server.certificate).unwrap().validity.until, NOW + life.authority);

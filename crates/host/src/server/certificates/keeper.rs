@@ -87,16 +87,9 @@ impl Keeper {
 
     /// Keeps until it is stopped from outside. It may be stopped at any point.
     pub(super) async fn run(mut self) {
-        let patience = (self.options.life.settle / 2).clamp(Duration::from_secs(5), Duration::from_secs(30));
         let mut pause = PAUSE_MIN;
         loop {
-            let report = match tokio::time::timeout(patience, self.round()).await {
-                Ok(report) => report,
-                Err(_) => Report { problems: vec![Problem::Slow], waiting: Vec::new() },
-            };
-            let went_well = report.problems.is_empty();
-            self.tell(report);
-            if went_well {
+            if self.round().await {
                 pause = PAUSE_MIN;
                 tokio::time::sleep(spread(self.options.interval)).await;
             } else {
@@ -106,7 +99,19 @@ impl Keeper {
         }
     }
 
-    async fn round(&mut self) -> Report {
+    /// Looks after everything once; whether all went well.
+    pub(super) async fn round(&mut self) -> bool {
+        let patience = (self.options.life.settle / 2).clamp(Duration::from_secs(5), Duration::from_secs(30));
+        let report = match tokio::time::timeout(patience, self.attempts()).await {
+            Ok(report) => report,
+            Err(_) => Report { problems: vec![Problem::Slow], waiting: Vec::new() },
+        };
+        let went_well = report.problems.is_empty();
+        self.tell(&report);
+        went_well
+    }
+
+    async fn attempts(&mut self) -> Report {
         let mut report = Report::default();
         for _ in 0..RACES {
             report = Report::default();
@@ -224,7 +229,7 @@ impl Keeper {
     }
 
     /// Makes the report known; in the log only what is new.
-    fn tell(&self, report: Report) {
+    fn tell(&self, report: &Report) {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         self.status.send_if_modified(|status| {
             let changed = status.problems != problems || status.waiting != report.waiting;

@@ -20,6 +20,8 @@ mod pem;
 mod plan;
 mod secret;
 mod serving;
+#[cfg(test)]
+mod tests;
 mod time;
 mod x509;
 

@@ -81,6 +81,5 @@ fn block(label: &str, der: &[u8]) -> String {
         }
         lines.push(letter);
     }
-    lines.push_str(&format!("\n-----END {label}-----\n"));
-    lines
+    lines + &format!("\n-----END {label}-----\n")
 }

@@ -170,10 +170,10 @@ fn farewells<'a>(
         if [signer, state.next].contains(&Some(id)) {
             return None;
         }
-        let served = server.filter(|server| server.issuer == id).map(|server| server.validity.until);
+        let last = server.filter(|server| server.issuer == id).map(|server| server.validity.until);
         match retired_until {
-            None => Some(Change::Retire(id, (now + life.server).max(served.unwrap_or(now)).min(validity.until))),
-            Some(until) if until <= now && served.is_none() => Some(Change::Forget(id)),
+            None => Some(Change::Retire(id, (now + life.server).max(last.unwrap_or(now)).min(validity.until))),
+            Some(until) if until <= now && last.is_none() => Some(Change::Forget(id)),
             Some(_) => None,
         }
     })

@@ -12,7 +12,7 @@ use super::names::ServerNames;
 use super::time::Time;
 
 /// How far ahead of ours the clock may be that made a certificate.
-const AHEAD: std::time::Duration = std::time::Duration::from_secs(3600);
+const AHEAD: std::time::Duration = std::time::Duration::from_hours(1);
 
 /// Which certificate: the SHA-256 of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
