@@ -113,6 +113,14 @@ impl Module {
         Ok(Self { compiled, grants: Arc::default(), log: None, time: Some(bounds.time) })
     }
 
+    /// The same module, whose evaluations may take this long. Only a module with bounds can be stopped; for another one
+    /// nothing changes.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Self {
+        self.time = self.time.map(|_| time);
+        self
+    }
+
     /// The same module with no more than these grants. Without this it may use whatever the host has.
     #[must_use]
     pub fn restricted_to(mut self, grants: Grants) -> Self {

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_order_stays_and_what_is_there_already_is_left() {
-        let named = |name: &str, version: &str| json!({"apiVersion": version, "kind": "SidecarSet", "metadata": {"name": name}});
+        let named = |name: &str, version: &str| json!({"apiVersion": version, "kind": "SidecarSet", "metadata": {"name": name}, "spec": {}});
         let answer = ask(&[named("b", ALPHA), named("a", BETA)], BETA);
         assert_eq!(answer["convertedObjects"], json!([named("b", BETA), named("a", BETA)]));
         assert_eq!(ask(&[], BETA)["convertedObjects"], json!([]));

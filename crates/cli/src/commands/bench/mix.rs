@@ -73,7 +73,7 @@ fn sidecar_set(set: u64, numbers: &mut Numbers) -> Value {
 pub(super) fn samples(seed: u64) -> Vec<Sample> {
     let mut numbers = Numbers::new(seed.wrapping_add(1));
     let mut samples = Vec::new();
-    for (containers, repeats) in [(1, 14), (8, 8), (40, 2)] {
+    for (containers, repeats) in [(1, 14), (18, 8), (90, 2)] {
         for repeat in 0..repeats {
             let matching = [0, 1, 3].get(repeat % 3).copied().unwrap_or_default();
             samples.push(pod(Endpoint::Mutate, containers, matching, &mut numbers));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
-use pillion_host::{Bounds, CodeCache, LogLevel, LogLine, Module};
+use pillion_host::{CodeCache, LogLevel, LogLine, Module};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -80,7 +80,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let files = certificates::Wanted::of(&options)?;
     logging::start(options.log_level.unwrap_or_default(), options.log_format.unwrap_or_default());
     let module = Module::load_bounded(module::BYTES, CodeCache::Use, limits.bounds()).context("the built-in module")?;
-    let mut settings = settings_file(path.clone(), &limits)?;
+    let mut settings = settings_file(path.clone(), module.clone().within(CHECK));
     let checked = settings.load();
     if args.check {
         return Ok(match checked {
@@ -105,16 +105,14 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     status
 }
 
-/// Checks settings with a module that has the time for it.
-fn settings_file(path: PathBuf, limits: &Limits) -> anyhow::Result<SettingsFile> {
-    let bounds = Bounds { time: CHECK, instances: 1, memory: limits.memory.max(256 << 20) };
-    let module = Module::load_bounded(module::BYTES, CodeCache::Use, bounds).context("the built-in module")?;
+/// The file with settings; `module` checks them.
+fn settings_file(path: PathBuf, module: Module) -> SettingsFile {
     let name = path.display().to_string();
     let parse = move |bytes: &[u8]| {
         let text = String::from_utf8(bytes.to_vec()).map_err(|_| format!("{name}: not UTF-8"))?;
         preview::of_text(&name, text).map_err(|error| format!("{error:#}"))
     };
-    Ok(SettingsFile::new(path, parse, module))
+    SettingsFile::new(path, parse, module)
 }
 
 fn limits(options: &Options) -> anyhow::Result<Limits> {
