@@ -166,6 +166,10 @@ fn options_come_from_three_places() {
     "--tls-cert-file: not used with --certificates temporary"
 )]
 #[case::self_signed_without_a_cluster("settings: x\ncluster: none", "keeps its certificate in the cluster")]
+#[case::a_name_that_is_none(
+    "settings: x\ntlsName: [a_b]",
+    "--tls-name: \"a_b\" is neither a DNS name nor an IP address"
+)]
 #[case::a_service_that_is_none("settings: x\nserviceName: A_B", "is not a DNS label")]
 fn options_that_cannot_be_are_refused(#[case] config: &str, #[case] message: &str) {
     let folder = tempfile::tempdir().unwrap();

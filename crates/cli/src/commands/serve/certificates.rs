@@ -23,7 +23,7 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 pub(super) enum Wanted {
     SelfSigned(SelfSigned),
     Files(Files),
-    Temporary(Option<PathBuf>),
+    Temporary { names: Vec<String>, ca_file: Option<PathBuf> },
 }
 
 /// A certificate, and whoever looks after it.
@@ -79,7 +79,9 @@ impl Wanted {
             Source::Temporary => {
                 unused(&given_files)?;
                 unused(&given_targets)?;
-                Ok(Self::Temporary(options.ca_file.clone()))
+                let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+                let names = own.into_iter().chain(options.tls_name.iter().cloned()).collect();
+                Ok(Self::Temporary { names, ca_file: options.ca_file.clone() })
             }
         }
     }
@@ -94,6 +96,7 @@ impl Wanted {
         ];
         let service = options.service_name.as_deref().unwrap_or(SERVICE);
         let mut wanted = SelfSigned::for_service(service, &namespace(options), targets.concat())?;
+        wanted.names = with_more(wanted.names, options)?;
         if let Some(secret) = &options.tls_secret {
             wanted.secret.clone_from(secret);
         }
@@ -112,12 +115,13 @@ impl Wanted {
                 let client = Client::try_from(config).context("--certificates self-signed")?;
                 Provided::Kept(certificates::self_signed(client, wanted, system_clock())?)
             }
-            Self::Temporary(path) => {
+            Self::Temporary { names, ca_file } => {
                 let authority = TemporaryAuthority::new()?;
-                if let Some(path) = path {
+                if let Some(path) = ca_file {
                     files::write(&path, authority.pem().as_bytes()).context("--ca-file")?;
                 }
-                let (send, _) = watch::channel(authority.certificate(&["localhost", "127.0.0.1", "::1"])?);
+                let (send, _) =
+                    watch::channel(authority.certificate(&names.iter().map(String::as_str).collect::<Vec<_>>())?);
                 Provided::Fixed(send)
             }
         })
@@ -146,12 +150,16 @@ impl Provided {
 
 /// The names by which the API server may call: what certificates in files have to be for.
 fn names(options: &Options) -> anyhow::Result<ServerNames> {
-    let service = options.service_name.as_deref();
-    Ok(match service {
+    let of_service = match options.service_name.as_deref() {
         Some(service) => ServerNames::of_service(service, &namespace(options))?,
         // Nobody said how it is called.
         None => ServerNames::default(),
-    })
+    };
+    with_more(of_service, options)
+}
+
+fn with_more(names: ServerNames, options: &Options) -> anyhow::Result<ServerNames> {
+    options.tls_name.iter().try_fold(names, |names, name| names.and(name)).context("--tls-name")
 }
 
 fn namespace(options: &Options) -> String {

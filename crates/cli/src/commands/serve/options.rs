@@ -95,6 +95,9 @@ pub struct Options {
     /// The Service that the API server calls [default: pillion].
     #[arg(long, value_name = "NAME", env = "PILLION_SERVICE_NAME", hide_env_values = true)]
     pub service_name: Option<String>,
+    /// Another name that the server is called by, a DNS name or an IP address; may be given several times.
+    #[arg(long, value_name = "NAME", env = "PILLION_TLS_NAME", hide_env_values = true, value_delimiter = ',')]
+    pub tls_name: Vec<String>,
     /// self-signed: the Secret that keeps the authority and the certificate [default: pillion-serve-tls].
     #[arg(long, value_name = "NAME", env = "PILLION_TLS_SECRET", hide_env_values = true)]
     pub tls_secret: Option<String>,
@@ -187,6 +190,7 @@ impl Options {
             ca_file,
             namespace,
             service_name,
+            tls_name,
             tls_secret,
             mutating_webhook_configuration,
             validating_webhook_configuration,
@@ -217,6 +221,7 @@ impl Options {
             ca_file: self.ca_file.or(ca_file),
             namespace: self.namespace.or(namespace),
             service_name: self.service_name.or(service_name),
+            tls_name: list(self.tls_name, tls_name),
             tls_secret: self.tls_secret.or(tls_secret),
             mutating_webhook_configuration: list(self.mutating_webhook_configuration, mutating_webhook_configuration),
             validating_webhook_configuration: list(
