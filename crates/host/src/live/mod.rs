@@ -51,7 +51,8 @@ pub(crate) struct Served {
 /// It has an event loop of its own, so it must not be asked from within an asynchronous task; a server asks from its
 /// threads for blocking work.
 pub struct Live {
-    runtime: Runtime,
+    /// There as long as this is.
+    runtime: Option<Runtime>,
     client: Client,
     /// By apiVersion and kind.
     served: Mutex<BTreeMap<(String, String), Served>>,
@@ -84,7 +85,7 @@ impl Live {
         let entered = runtime.enter();
         let client = Client::try_from(config).map_err(LiveError::Client)?;
         drop(entered);
-        Ok(Self { runtime, client, served: Mutex::default() })
+        Ok(Self { runtime: Some(runtime), client, served: Mutex::default() })
     }
 
     /// A client for this configuration that lets an answer take as long as a watch does; its requests run on the
@@ -103,7 +104,8 @@ impl Live {
     }
 
     fn wait<T>(&self, question: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
-        self.runtime.block_on(question)
+        let gone = || ClusterError::Failed("the event loop is gone".to_owned());
+        self.runtime.as_ref().ok_or_else(gone)?.block_on(question)
     }
 
     /// What the API server serves for a kind; asked once.
@@ -172,6 +174,15 @@ impl Live {
             .status
             .ok_or_else(|| ClusterError::Failed("SubjectAccessReview did not return a response".to_owned()))?;
         json(&status)
+    }
+}
+
+impl Drop for Live {
+    /// Ends without waiting: a server may drop this from within an asynchronous task, where waiting panics.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -39,6 +39,9 @@ pub struct Faults {
     pub chance: u64,
 }
 
+/// A change of an object.
+type Edit = fn(&mut Value);
+
 #[derive(Debug, Default)]
 struct State {
     objects: BTreeMap<String, Value>,
@@ -46,6 +49,9 @@ struct State {
     /// Version, kind of the event, path of the object, object.
     events: Vec<(u64, &'static str, String, Value)>,
     requests: Vec<String>,
+    conflicts: usize,
+    /// What somebody does to an object right before the next patch of it.
+    in_between: Option<(&'static str, Edit)>,
     faults: Faults,
 }
 
@@ -133,6 +139,16 @@ impl ApiServer {
         self.state().requests.iter().filter(|request| request.starts_with(start)).count()
     }
 
+    /// Lets somebody else change an object right before the next patch of it.
+    pub fn come_in_between(&self, path: &'static str, change: Edit) {
+        self.state().in_between = Some((path, change));
+    }
+
+    /// How many writes so far came too late.
+    pub fn conflicts(&self) -> usize {
+        self.state().conflicts
+    }
+
     async fn answer(&self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
         let (head, body) = request.into_parts();
         let body = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
@@ -170,7 +186,16 @@ impl ApiServer {
         if watches {
             return Ok(self.watch(path, &query));
         }
-        let (code, answer) = self.state().handle(&head.method, path, &query, &body);
+        let in_between = if head.method == Method::PATCH { self.state().in_between.take() } else { None };
+        if let Some((path, change)) = in_between {
+            self.edit(path, change);
+        }
+        let (code, answer) = {
+            let mut state = self.state();
+            let (code, answer) = state.handle(&head.method, path, &query, &body);
+            state.conflicts += usize::from(code == 409);
+            (code, answer)
+        };
         self.changed.send_modify(|count| *count += 1);
         Ok(response(code, &answer))
     }

@@ -64,7 +64,7 @@ pub(super) fn create(now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = within(now - life.backdate, now + life.authority);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     // Two authorities of one name would make clients try the wrong one first.
     let mut name = "pillion authority ".to_owned();
     for byte in params.key_identifier(&key).iter().take(8) {
