@@ -6,7 +6,21 @@ use std::time::Duration;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
-static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+static MEMORY: crate::memory::Memory = crate::memory::Memory::new();
+
+/// Takes back the memory of all earlier calls.
+///
+/// # Safety
+/// Comes first in a call, before anything is allocated; no static may hold anything that was.
+#[cfg(target_arch = "wasm32")]
+pub unsafe fn begin() {
+    // SAFETY: the caller says so.
+    unsafe { MEMORY.reset() };
+}
+
+/// Native memory takes care of itself.
+#[cfg(not(target_arch = "wasm32"))]
+pub const unsafe fn begin() {}
 
 /// Nothing of ours panics; should something, the instance ends at once. There is nobody to read a message.
 #[cfg(target_arch = "wasm32")]

@@ -35,11 +35,19 @@ unsafe extern "C" {
 // Native tests link the SDK, and with it another function of this name.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn __guest_call(operation_length: usize, payload_length: usize) -> i32 {
-    let mut operation = vec![0; operation_length];
-    let mut payload = vec![0; payload_length];
-    // SAFETY: both buffers have the lengths that the host has just announced, and nothing else points at them.
-    unsafe { __guest_request(operation.as_mut_ptr(), payload.as_mut_ptr()) };
-    if let Some(answer) = crate::call(&operation, &payload) {
+    // SAFETY: nothing was allocated yet in this call, and of earlier ones nothing is left: hosts copy answers before
+    // `__guest_call` returns, and the statics of the module are constants.
+    unsafe { crate::runtime::begin() };
+    let mut operation: Vec<u8> = Vec::with_capacity(operation_length);
+    let mut payload: Vec<u8> = Vec::with_capacity(payload_length);
+    // SAFETY: both buffers have room for the lengths that the host has just announced, nothing else points at them, and
+    // the host writes every byte.
+    unsafe {
+        __guest_request(operation.as_mut_ptr(), payload.as_mut_ptr());
+        operation.set_len(operation_length);
+        payload.set_len(payload_length);
+    }
+    if let Some(answer) = crate::call(&operation, payload) {
         // SAFETY: the host copies this many bytes before it returns.
         unsafe { __guest_response(answer.as_ptr(), answer.len()) };
         1
@@ -68,9 +76,13 @@ pub fn host_call(namespace: &str, operation: &str, payload: &str) -> Result<Vec<
         )
     };
     if result == 1 {
-        let mut answer = vec![0; __host_response_len()];
-        // SAFETY: the buffer has the length that the host has just given.
-        unsafe { __host_response(answer.as_mut_ptr()) };
+        let length = __host_response_len();
+        let mut answer = Vec::with_capacity(length);
+        // SAFETY: the buffer has room for the length that the host has just given, and the host writes every byte.
+        unsafe {
+            __host_response(answer.as_mut_ptr());
+            answer.set_len(length);
+        }
         Ok(answer)
     } else {
         let mut text = vec![0; __host_error_len()];

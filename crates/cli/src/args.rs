@@ -59,6 +59,8 @@ pub enum Command {
     Check(commands::check::Args),
     /// Compile SidecarSets into one text for settings.bundle.
     Bundle(commands::bundle::Args),
+    /// Render the manifests that a cluster needs.
+    Manifest(commands::manifest::Args),
     /// Serve the policy to API servers, without Kubewarden.
     Serve(Box<commands::serve::Args>),
     /// Send a server as many reviews as it takes, and check every answer.
@@ -107,6 +109,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("explain", long::<commands::explain::Args>)
         .mut_subcommand("check", long::<commands::check::Args>)
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
+        .mut_subcommand("manifest", long::<commands::manifest::Args>)
         .mut_subcommand("serve", long::<commands::serve::Args>)
         .mut_subcommand("bench", long::<commands::bench::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)

@@ -179,6 +179,29 @@ fn options_that_cannot_be_are_refused(#[case] config: &str, #[case] message: &st
     assert!(run.err.contains(message), "{}", run.err);
 }
 
+/// What `pillion manifest` starts in a cluster is a command line that the server takes, and it stays long enough to
+/// finish what it has.
+#[rstest]
+#[case("self-signed")]
+#[case("cert-manager")]
+#[case("files")]
+fn the_rendered_deployment_can_start_it(#[case] certificates: &str) {
+    let settings = "examples/identity-isolate/settings.yaml";
+    let run = pillion(
+        root(),
+        &["manifest", "standalone", "--settings", settings, "--certificates", certificates, "-o", "json"],
+        "",
+    );
+    assert_eq!(run.code, 0, "{}", run.err);
+    let list = run.json();
+    let items = list["items"].as_array().unwrap();
+    let pod = &items.iter().find(|object| object["kind"] == "Deployment").unwrap()["spec"]["template"]["spec"];
+    let args = pod["containers"][0]["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().into());
+    let line: Vec<std::ffi::OsString> = std::iter::once("pillion".into()).chain(args).collect();
+    pillion::args::Cli::read(&line).unwrap_or_else(|error| panic!("{error}"));
+    assert!(pod["terminationGracePeriodSeconds"].as_u64().is_some_and(|seconds| seconds >= 35), "{pod}");
+}
+
 #[test]
 fn a_port_that_is_taken_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

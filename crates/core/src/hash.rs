@@ -1,6 +1,6 @@
 //! The hashes of a `SidecarSet` (H-1 to H-10) and the digests in the names of its revisions.
 
-use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,35 +20,46 @@ pub struct Hashes {
 
 /// The hashes of a decoded and defaulted `spec` (H-10), of either version (H-9).
 pub fn hashes(spec: &Value) -> Hashes {
-    Hashes {
-        hash: digest(&preimage(spec, Style::Declared)),
-        without_image: digest(&preimage(spec, Style::Without("image"))),
+    let (text, images) = preimage(spec);
+    let mut without_image = String::with_capacity(text.len());
+    let mut end = 0;
+    for image in images {
+        without_image.push_str(text.get(end..image.start).unwrap_or_default());
+        end = image.end;
     }
+    without_image.push_str(text.get(end..).unwrap_or_default());
+    Hashes { hash: digest(&text), without_image: digest(&without_image) }
 }
 
-/// The text that is hashed (H-2, H-3).
-fn preimage(spec: &Value, style: Style) -> String {
+/// The text that is hashed (H-2, H-3), and where in it the images of the containers are.
+fn preimage(spec: &Value) -> (String, Vec<Range<usize>>) {
     let mut out = String::from("{\"containers\":");
-    schema::write_objects(&mut out, json::at(spec, &["containers"]), &SIDECAR_CONTAINER, style);
+    let mut images = Vec::new();
+    let mut write = |out: &mut String, key| {
+        let list = json::at(spec, &[key]);
+        images.extend(schema::write_objects_finding(out, list, &SIDECAR_CONTAINER, "image"));
+    };
+    write(&mut out, "containers");
     if json::items(spec, &["initContainers"]).iter().any(is_native) {
         out.push_str(",\"initContainers\":");
-        schema::write_objects(&mut out, json::at(spec, &["initContainers"]), &SIDECAR_CONTAINER, style);
+        write(&mut out, "initContainers");
     }
     out.push('}');
-    out
+    (out, images)
 }
 
 /// The mapped SHA-256 of a text (H-8).
 fn digest(text: &str) -> String {
-    safe_encode(&sha256(text))
+    safe_encode(&sha256(text.as_bytes()))
 }
 
 /// The SHA-256 of a text, as 64 hexadecimal digits.
-pub(crate) fn sha256(text: &str) -> String {
+pub(crate) fn sha256(text: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(text) {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
+        for digit in [byte >> 4, byte & 0xf] {
+            hex.extend(char::from_digit(digit.into(), 16));
+        }
     }
     hex
 }

@@ -15,7 +15,6 @@ pub mod field;
 pub mod float;
 pub mod format;
 pub mod gates;
-pub mod go_json;
 pub mod hash;
 pub mod image;
 pub mod inject;
@@ -39,3 +38,5 @@ pub mod shoot;
 pub mod sidecar_set;
 pub mod time;
 pub mod validation;
+
+pub use pillion_codec::go_json;

@@ -103,7 +103,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         bail!("no SidecarSets: give them as manifests, or with --settings");
     }
     let text = bundle::write(&sets);
-    Bundle::read(&text).and_then(|bundle| bundle.verify()).context("the bundle")?;
+    Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify()).context("the bundle")?;
     let length: usize = sets.iter().map(|set| set.as_value().to_string().len()).sum();
     let _ = writeln!(terminal.err(), "{}, {} bytes ({length} as manifests)", count(sets.len()), text.len());
     let printed = match args.output {

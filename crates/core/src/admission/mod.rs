@@ -39,7 +39,7 @@ pub struct World<'a> {
 /// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
 /// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
 /// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
-pub fn admit(request: Request, settings: &Settings, world: World<'_>) -> Outcome {
+pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Outcome {
     let target = request.target();
     if settings.role == Role::Assert && target != Target::PodCreate {
         return Verdict::Unchanged.into();
@@ -88,18 +88,24 @@ pub fn admit(request: Request, settings: &Settings, world: World<'_>) -> Outcome
                 rules: &settings.service_accounts,
                 world,
             };
-            let old_object = Some(request.old_object).filter(|object| !object.is_null());
-            let version = request.kind.version;
+            let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());
+            let version = request.kind.version.clone();
             let author = Author::of(&request.user_info);
             sidecar_set::admit(
-                sidecar_set::SidecarSetRequest { operation, version, object: request.object, old_object, author },
+                sidecar_set::SidecarSetRequest {
+                    operation,
+                    version,
+                    object: request.object.take(),
+                    old_object,
+                    author,
+                },
                 &context,
             )
         }
         Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
-            guard::admit(&request, target, settings, world.lookup)
+            guard::admit(request, target, settings, world.lookup)
         }
-        Target::ShootWrite => shoot::admit(&request, &settings.shoots),
+        Target::ShootWrite => shoot::admit(request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),
     }
 }

@@ -8,7 +8,10 @@
 //! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
 //! of it again.
 
-use super::{BundleError, base64};
+use pillion_codec::base64;
+use pillion_codec::crc32::crc32;
+
+use super::BundleError;
 use crate::hash;
 
 /// Bytes of the header.
@@ -27,7 +30,7 @@ const EARLY: BundleError = BundleError::Damaged("it ends early");
 /// A bundle, by its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    text: &'a str,
+    text: &'a [u8],
     /// How many sets there are.
     pub sets: usize,
     /// How many anchors there are.
@@ -37,7 +40,7 @@ pub struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Reads the header.
-    pub fn read(text: &'a str) -> Result<Self, BundleError> {
+    pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
         let header = base64::decode(text, 0, HEADER).ok_or(EARLY)?;
         let (sets, anchors, dictionary) = (number(&header, 0)?, number(&header, 1)?, number(&header, 2)?);
         let parts = Self { text, sets, anchors, dictionary };
@@ -53,7 +56,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The text of all parts.
-    pub const fn data(&self) -> &'a str {
+    pub const fn data(&self) -> &'a [u8] {
         self.text
     }
 
@@ -130,20 +133,8 @@ fn number(bytes: &[u8], index: usize) -> Result<usize, BundleError> {
 }
 
 /// The checksum of a whole bundle: the first 16 bytes of a SHA-256, in hexadecimal digits.
-pub fn checksum_of(data: &str) -> String {
+pub fn checksum_of(data: &[u8]) -> String {
     let mut hex = hash::sha256(data);
     hex.truncate(32);
     hex
-}
-
-/// The checksum of Ethernet and gzip (RFC 1952), four bits at a time.
-pub fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = crc >> 1 ^ (0xedb8_8320 & 0_u32.wrapping_sub(crc & 1));
-        }
-    }
-    !crc
 }

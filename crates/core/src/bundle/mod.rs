@@ -13,12 +13,13 @@
 //! which is verified whenever it is opened. The same sets give the same text.
 
 mod anchors;
-mod base64;
 mod layout;
 mod write;
 
 #[cfg(test)]
 mod tests;
+
+use std::ops::Range;
 
 use thiserror::Error;
 
@@ -51,10 +52,44 @@ pub enum BundleError {
     Damaged(&'static str),
 }
 
+/// The text of a bundle, which may be a part of a longer text that nobody else needs: it is not copied out of there.
+#[derive(Clone, Debug)]
+pub struct Text {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl Text {
+    /// The part of a text; empty where there is no such part.
+    pub const fn part(bytes: Vec<u8>, range: Range<usize>) -> Self {
+        Self { bytes, range }
+    }
+
+    /// The text.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        let range = 0..text.len();
+        Self { bytes: text.into_bytes(), range }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Text {}
+
 /// A bundle, of which only the first bytes were read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bundle<'a> {
-    checksum: &'a str,
+    checksum: &'a [u8],
     parts: Parts<'a>,
 }
 
@@ -63,12 +98,14 @@ impl<'a> Bundle<'a> {
     ///
     /// # Errors
     /// [`BundleError`], as far as the beginning tells.
-    pub fn read(text: &'a str) -> Result<Self, BundleError> {
-        let Some(rest) = text.strip_prefix(PREFIX) else {
-            let format = text.strip_prefix(FAMILY).and_then(|rest| crate::format::cut(rest, ":"));
-            return Err(format.map_or(BundleError::NotABundle, |(format, _)| BundleError::Format(format.to_owned())));
+    pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
+        let Some(rest) = text.strip_prefix(PREFIX.as_bytes()) else {
+            let format = text.strip_prefix(FAMILY.as_bytes()).and_then(field);
+            return Err(format.map_or(BundleError::NotABundle, |(format, _)| {
+                BundleError::Format(str::from_utf8(format).unwrap_or_default().to_owned())
+            }));
         };
-        let (checksum, data) = crate::format::cut(rest, ":").ok_or(BundleError::Damaged("it ends early"))?;
+        let (checksum, data) = field(rest).ok_or(BundleError::Damaged("it ends early"))?;
         Ok(Self { checksum, parts: Parts::read(data)? })
     }
 
@@ -87,7 +124,7 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError::Damaged`].
     pub fn verify(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        if layout::checksum_of(self.parts.data()) != self.checksum {
+        if layout::checksum_of(self.parts.data()).as_bytes() != self.checksum {
             return Err(BundleError::Damaged("the checksum is another"));
         }
         self.sets()
@@ -151,6 +188,12 @@ impl<'a> Bundle<'a> {
         }
         Ok(set)
     }
+}
+
+/// What stands before the next colon, and after it.
+fn field(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = text.iter().position(|byte| *byte == b':')?;
+    Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
 fn document(bytes: &[u8]) -> Result<SidecarSet, BundleError> {

@@ -1,10 +1,12 @@
 //! Making a bundle.
 
+use pillion_codec::base64;
+use pillion_codec::crc32::crc32;
 use serde_json::Value;
 
+use super::PREFIX;
 use super::anchors::Anchor;
-use super::layout::{checksum_of, crc32};
-use super::{PREFIX, base64};
+use super::layout::checksum_of;
 use crate::json::{self, Object};
 use crate::names;
 use crate::ordered::{Map, sort_by};
@@ -55,7 +57,7 @@ pub fn write(sets: &[SidecarSet]) -> String {
     data.extend(dictionary);
     data.extend(documents);
     let data = base64::encode(&data);
-    [PREFIX, &checksum_of(&data), ":", &data].concat()
+    [PREFIX, &checksum_of(data.as_bytes()), ":", &data].concat()
 }
 
 /// A set without hashes that opening it gives it again; one that was stored with others keeps those.

@@ -68,7 +68,7 @@ fn h8_golden_preimages_have_their_hashes(#[case] preimage: &str, #[case] hash: &
     SAMPLE
 )]
 fn preimages_are_those_of_the_reference(#[case] spec: Value, #[case] expected: &str) {
-    assert_eq!(preimage(&spec, Style::Declared), expected);
+    assert_eq!(preimage(&spec).0, expected);
 }
 
 /// What is stored has to stay the same bytes for OpenKruise, and an identity must start no rollout.
@@ -80,7 +80,7 @@ fn a5_9_identities_are_part_of_no_hash_and_no_revision() {
         "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
     });
     let without = json!({"containers": with["containers"]});
-    assert_eq!(preimage(&with, Style::Declared), PLAIN);
+    assert_eq!(preimage(&with).0, PLAIN);
     assert_eq!(revision_data(&with), revision_data(&without));
 }
 
@@ -89,7 +89,7 @@ fn h6_escapes_are_those_of_the_golden_vector() {
     let argument = "a && b <c> \u{2028} \u{8}\u{c}\u{1} é \"q\" \\ \u{fffd} /";
     let spec = json!({"containers": [{"name": "a", "image": "b", "command": ["sh", "-c", argument]}]});
     // The vector holds a byte that is no UTF-8; a string can only hold U+FFFD itself, which Go does not escape.
-    assert_eq!(preimage(&spec, Style::Declared), ESCAPES.replace("\\ufffd", "\u{fffd}"));
+    assert_eq!(preimage(&spec).0, ESCAPES.replace("\\ufffd", "\u{fffd}"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn h4_the_image_is_left_out_of_containers_and_init_containers() {
         "containers": [{"name": "c"}],
         "initContainers": [{"name": "i", "restartPolicy": "Always"}],
     });
-    assert_eq!(preimage(&spec, Style::Without("image")), preimage(&without, Style::Declared));
+    assert_eq!(hashes(&spec).without_image, hashes(&without).hash);
     let sample = json!({"containers": [{"name": "container1", "image": "test-image"}]});
     assert_eq!(hashes(&sample).without_image, "8wzddb4dvv9c6x8zdc77z4z75987424f457dfv6724ddw6zbdx467wz5x24fc759");
 }
@@ -181,7 +181,7 @@ fn h1_every_conformance_case_has_the_hashes_of_the_reference() {
                 .to_owned(),
         };
         let spec = json::at(decoded.object(), &["spec"]).unwrap();
-        assert_eq!(hashes(spec), stored, "{id}: {}", preimage(spec, Style::Declared));
+        assert_eq!(hashes(spec), stored, "{id}: {}", preimage(spec).0);
         count += 1;
     }
     assert!(count > 100, "only {count} cases");

@@ -4,21 +4,17 @@
 //! Readers of a field that has another shape than expected see it as absent; shapes are checked where objects
 //! are decoded ([`crate::schema`]), not at every use.
 
-mod parse;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-pub use parse::{ParseError, parse};
+pub use pillion_codec::{Object, ParseError, Reader, parse};
 
 use crate::go_json::{self, Escapes};
 
 /// How deep a recursive walk over JSON may go. Deeper input is refused before it can overflow the guest's stack.
 pub const MAX_DEPTH: usize = 64;
-
-/// A JSON object.
-pub type Object = Map<String, Value>;
 
 /// The JSON of a value: compact, keys sorted, numbers as they are written.
 pub fn shown(value: &Value) -> String {

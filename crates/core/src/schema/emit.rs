@@ -1,5 +1,7 @@
 //! The JSON that Go writes for a decoded value: field order, omission, zero values (H-5 to H-7).
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::scalar;
@@ -13,8 +15,6 @@ use crate::ordered::sort_by;
 pub enum Style {
     /// `json.Marshal` of the typed struct: fields in declared order.
     Declared,
-    /// The same, with this field of the outermost objects set to its zero value, so that it is left out (H-4).
-    Without(&'static str),
     /// That JSON read into a generic map and written again: keys sorted at every level, every number a
     /// float64.
     Generic,
@@ -28,11 +28,6 @@ pub fn write_object(out: &mut String, value: Option<&Value>, schema: &Schema, st
         Style::Declared => {
             for field in schema.fields {
                 write_field(out, object, field, style);
-            }
-        }
-        Style::Without(left_out) => {
-            for field in schema.fields.iter().filter(|field| field.name != left_out) {
-                write_field(out, object, field, Style::Declared);
             }
         }
         Style::Generic => {
@@ -58,6 +53,32 @@ pub fn write_objects(out: &mut String, list: Option<&Value>, schema: &Schema, st
         write_object(out, Some(item), schema, style);
     }
     out.push(']');
+}
+
+/// Writes a list of objects as [`Style::Declared`]. Answers where in `out` the field of this name stands in each of them,
+/// comma and all: what is left without these parts is the list with that field at its zero value (H-4). It is not the
+/// first field.
+pub fn write_objects_finding(out: &mut String, list: Option<&Value>, schema: &Schema, name: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let Some(list) = list.and_then(Value::as_array) else {
+        out.push_str("null");
+        return found;
+    };
+    out.push('[');
+    for item in list {
+        separate(out);
+        out.push('{');
+        for field in schema.fields {
+            let start = out.len();
+            write_field(out, item.as_object(), field, Style::Declared);
+            if field.name == name {
+                found.push(start..out.len());
+            }
+        }
+        out.push('}');
+    }
+    out.push(']');
+    found
 }
 
 fn write_field(out: &mut String, object: Option<&Object>, field: &Field, style: Style) {

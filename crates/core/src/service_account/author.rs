@@ -159,7 +159,8 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
             continue;
         }
         let atoms = permissions::atoms(one);
-        let hit = atoms.iter().find_map(|atom| Some((atom, permissions::denial(atom, &rules.deny_permissions)?)));
+        let denied = rules.denied();
+        let hit = atoms.iter().find_map(|atom| Some((atom, permissions::denial(atom, &denied)?)));
         if let Some((atom, entry)) = hit {
             let (granted, listed) = (shown(atom), shown(entry));
             let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");
@@ -258,7 +259,7 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
     let mut run = || -> Result<Vec<Reason>, Unanswered> {
         for namespace in closed_list(set).unwrap_or_default() {
             let subject = Author::service_account(namespace, account);
-            for entry in &rules.deny_permissions {
+            for entry in rules.denied().iter() {
                 let verbs = if entry.verb == "*" { verbs_of(&entry.resource) } else { &[entry.verb.as_str()] };
                 for verb in verbs {
                     let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };

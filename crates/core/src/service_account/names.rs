@@ -24,7 +24,7 @@ pub const FINALIZER_PREFIX: &str = "sa.pillion.dev/";
 
 /// The first 16 hexadecimal digits of the SHA-256 of a text.
 fn short_hash(text: &str) -> String {
-    let mut hex = hash::sha256(text);
+    let mut hex = hash::sha256(text.as_bytes());
     hex.truncate(16);
     hex
 }

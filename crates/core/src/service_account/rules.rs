@@ -1,5 +1,7 @@
 //! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
 
+use std::borrow::Cow;
+
 use super::permissions::{self, Atom};
 
 /// What happens where an identity cannot be given.
@@ -68,8 +70,8 @@ pub struct Rules {
     pub protect_in_use: bool,
     /// Whether the author of a SidecarSet must be allowed to create Pods where it can match.
     pub require_create_pods: bool,
-    /// What nobody may grant (P4).
-    pub deny_permissions: Vec<Atom>,
+    /// What nobody may grant (P4), unless it is what nobody may grant by default; see [`Rules::denied`].
+    pub deny_permissions: Option<Vec<Atom>>,
     /// New token Secrets of the old kind (C4).
     pub legacy_token_secrets: Judgement,
     /// `namespace/name` globs that this does not concern.
@@ -94,7 +96,7 @@ impl Default for Rules {
             protect_default: false,
             protect_in_use: false,
             require_create_pods: false,
-            deny_permissions: permissions::denied_by_default(),
+            deny_permissions: None,
             legacy_token_secrets: Judgement::Warn,
             legacy_token_exempt: Vec::new(),
             ephemeral_containers: Judgement::Deny,
@@ -104,6 +106,11 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// What nobody may grant (P4).
+    pub fn denied(&self) -> Cow<'_, [Atom]> {
+        self.deny_permissions.as_deref().map_or_else(|| permissions::denied_by_default().into(), Cow::Borrowed)
+    }
+
     /// E1: whether no Pod of this namespace gets an identity.
     pub fn protects(&self, namespace: &str) -> bool {
         self.protected_namespaces.iter().any(|protected| protected == namespace)

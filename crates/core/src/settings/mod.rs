@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub(crate) use read::wrong_type;
 
-use crate::bundle::{Bundle, BundleError};
+use crate::bundle::{Bundle, BundleError, Text};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
@@ -37,7 +37,7 @@ pub struct Settings {
     /// `sidecarSets`, in the order of the list, in their v1beta1 form, neither defaulted nor hashed.
     pub sidecar_sets: Vec<SidecarSet>,
     /// `bundle`: more of them, compiled; see [`crate::bundle`].
-    pub bundle: Option<String>,
+    pub bundle: Option<Text>,
     /// `controllerRevisions`.
     pub controller_revisions: Vec<ControllerRevision>,
     /// `featureGates`.
@@ -87,7 +87,15 @@ impl Settings {
     /// All of them, each with its path (`sidecarSets[3].spec.selector`) and, below `sidecarSets`, the name of the
     /// `SidecarSet`.
     pub fn decode(settings: Value) -> Result<Self, Vec<FieldError>> {
-        read::settings(settings)
+        read::settings(settings, None)
+    }
+
+    /// The same, where the text of `bundle` was taken out of the settings before.
+    ///
+    /// # Errors
+    /// As [`Settings::decode`].
+    pub fn with_bundle(settings: Value, bundle: Option<Text>) -> Result<Self, Vec<FieldError>> {
+        read::settings(settings, bundle)
     }
 
     /// The `SidecarSet`s that can be in effect for a Pod of this namespace with these labels: those of `sidecarSets`, and
@@ -126,7 +134,7 @@ impl Settings {
         choose: impl FnOnce(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>,
     ) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
         let Some(bundle) = &self.bundle else { return Ok(Cow::Borrowed(&self.sidecar_sets)) };
-        let mut sets = choose(Bundle::read(bundle)?)?;
+        let mut sets = choose(Bundle::read(bundle.as_bytes())?)?;
         sets.extend(self.sidecar_sets.iter().cloned());
         Ok(Cow::Owned(sets))
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Role, Settings, naming, service_accounts, shoots, whitelist};
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, Text};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, Place, Report};
 use crate::format;
@@ -18,7 +18,7 @@ const SETTINGS_TO_COME: [(&str, Option<&str>); 3] =
     [("bundleMaxAge", None), ("bundleRef", None), ("onBundleUnavailable", Some("Deny"))];
 const NOT_YET: &str = "not supported by this version of the policy; remove it";
 
-pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
+pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings, Vec<FieldError>> {
     let object = match settings {
         Value::Null => json::Object::new(),
         Value::Object(object) => object,
@@ -41,14 +41,7 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
                     Ok(())
                 });
             }
-            // A form that is not filled in says so with an empty text.
-            ("bundle", Value::String(text)) if text.is_empty() => {}
-            ("bundle", Value::String(text)) => {
-                if let Err(error) = Bundle::read(&text) {
-                    errors.report(Cause::Invalid, &place, None, &error.to_string());
-                }
-                decoded.bundle = Some(text);
-            }
+            ("bundle", Value::String(text)) => decoded.bundle = Some(text.into()),
             ("bundle", other) => errors.push(wrong_type(&place, &other, "a string that `pillion bundle` made")),
             ("shoots", value) => decoded.shoots = shoots::decode(&Node { value: &value, place }, &mut errors),
             ("serviceAccounts", value) => {
@@ -73,6 +66,11 @@ pub(super) fn settings(settings: Value) -> Result<Settings, Vec<FieldError>> {
             }
             _ => errors.report(Cause::Unknown, &place, None, "no setting has this name; see docs/settings.md"),
         }
+    }
+    // A form that is not filled in says so with an empty text.
+    decoded.bundle = bundle.or(decoded.bundle).filter(|text| !text.as_bytes().is_empty());
+    if let Some(Err(error)) = decoded.bundle.as_ref().map(|text| Bundle::read(text.as_bytes())) {
+        errors.report(Cause::Invalid, &Place::new("bundle"), None, &error.to_string());
     }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }

@@ -54,7 +54,7 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
                     declared::check_shape(rule, &at.index(index), errors);
                     check_says_something(rule, &at.index(index), errors);
                 }
-                rules.deny_permissions = permissions::atoms(&list);
+                rules.deny_permissions = Some(permissions::atoms(&list));
             }
             "legacyTokenSecrets" => choose(&mut rules.legacy_token_secrets, &value, LEGACY, at, errors),
             "legacyTokenExempt" => rules.legacy_token_exempt = texts(value, at, errors),
@@ -220,7 +220,7 @@ mod tests {
                 protect_default: true,
                 protect_in_use: true,
                 require_create_pods: true,
-                deny_permissions: vec![nodes],
+                deny_permissions: Some(vec![nodes]),
                 legacy_token_secrets: Judgement::Deny,
                 legacy_token_exempt: list("ci/*"),
                 ephemeral_containers: Judgement::Warn,

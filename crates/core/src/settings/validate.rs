@@ -1,7 +1,7 @@
 //! Validation: what `validate_settings` says beyond decoding.
 
 use super::{Settings, naming, whitelist};
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, Text};
 use crate::field::{Cause, FieldError, FieldPath, Place};
 use crate::json;
 use crate::node::Node;
@@ -76,9 +76,9 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
 }
 
 /// Adds the sets of a bundle, every byte of which is checked; a name that `sidecarSets` has, too, is an error.
-fn bundled(text: &str, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
+fn bundled(text: &Text, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("bundle");
-    let read = Bundle::read(text).and_then(|bundle| bundle.verify());
+    let read = Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify());
     let bundled = match read {
         Ok(bundled) => bundled,
         Err(error) => return errors.push(FieldError::new(&path, Cause::Invalid, error.to_string())),

@@ -73,9 +73,9 @@ fn in_namespaces(names: &[String]) -> SidecarSet {
 
 /// Few entries, so that what is asked of the account can be read.
 fn rules() -> Rules {
-    let mut rules = Rules::default();
-    rules.deny_permissions.retain(|atom| atom.resource == "secrets");
-    rules
+    let mut denied = Rules::default().denied().into_owned();
+    denied.retain(|atom| atom.resource == "secrets");
+    Rules { deny_permissions: Some(denied), ..Rules::default() }
 }
 
 /// Judges a set with nothing wrong elsewhere.

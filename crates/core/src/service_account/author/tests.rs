@@ -263,7 +263,7 @@ fn p4_each_rule_that_reaches_the_list_is_named() {
              nobody may give that to a sidecar; grant less, or change serviceAccounts.denyPermissions",
         ]
     );
-    let allowed = Rules { deny_permissions: Vec::new(), ..Rules::default() };
+    let allowed = Rules { deny_permissions: Some(Vec::new()), ..Rules::default() };
     assert!(denied("logs", &declared, &allowed).is_empty());
 }
 

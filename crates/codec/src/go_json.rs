@@ -7,8 +7,7 @@ use std::vec;
 
 use serde_json::Value;
 
-use crate::json::Object;
-use crate::ordered::sort_by;
+use crate::{Object, scan};
 
 /// Which characters of a string are written as escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,23 +29,50 @@ pub fn write_string(out: &mut String, text: &str) {
 fn write_text(out: &mut String, text: &str, escapes: Escapes) {
     out.reserve(text.len() + 2);
     out.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\0'..='\u{1f}' => write_escape(out, char),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if escapes == Escapes::Go => write_escape(out, char),
-            char => out.push(char),
+    let mut rest = text;
+    while !rest.is_empty() {
+        let plain = plain_text(rest.as_bytes(), escapes);
+        // Nothing that is escaped stands within a character of several bytes.
+        let (run, more) = rest.split_at_checked(plain).unwrap_or((rest, ""));
+        out.push_str(run);
+        let mut chars = more.chars();
+        if let Some(char) = chars.next() {
+            write_char(out, char, escapes);
         }
+        rest = chars.as_str();
     }
     out.push('"');
 }
 
+/// How many bytes at the beginning are written as they are; where that ends, a character begins.
+fn plain_text(bytes: &[u8], escapes: Escapes) -> usize {
+    let (plain, _) = scan::plain(bytes);
+    if escapes == Escapes::Json {
+        return plain;
+    }
+    // U+2028 and U+2029 begin like all characters from U+2000 to U+2FFF.
+    let special = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
+    bytes.iter().take(plain).position(special).unwrap_or(plain)
+}
+
+/// Writes a character that [`plain_text`] has stopped at.
+#[inline(never)]
+fn write_char(out: &mut String, char: char, escapes: Escapes) {
+    match char {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\0'..='\u{1f}' => write_escape(out, char),
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' if escapes == Escapes::Go => write_escape(out, char),
+        char => out.push(char),
+    }
+}
+
+#[inline(never)]
 fn write_escape(out: &mut String, char: char) {
     out.push_str("\\u");
     for shift in [12, 8, 4, 0] {
@@ -115,16 +141,26 @@ fn write_start<'a>(out: &mut String, value: &'a Value, escapes: Escapes, open: &
 
 /// The comma before an item or an entry that is not the first. A value never ends in an opening bracket, except in
 /// a string, and that ends in its quote.
-pub(crate) fn separate(out: &mut String) {
-    if !out.ends_with(['{', '[']) {
+pub fn separate(out: &mut String) {
+    if !matches!(out.as_bytes().last(), Some(b'{' | b'[')) {
         out.push(',');
     }
 }
 
 /// The entries of a map in Go's order.
-pub(crate) fn sorted(object: &Object) -> Vec<(&String, &Value)> {
+pub fn sorted(object: &Object) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = object.iter().collect();
-    sort_by(&mut entries, |(one, _), (other, _)| one.cmp(other));
+    // They are in order already, unless a feature of `serde_json` that somebody else has turned on keeps another.
+    if !entries.is_sorted_by_key(|(key, _)| *key) {
+        for end in 1..entries.len() {
+            for at in (1..=end).rev() {
+                if entries.get(at - 1).map(|(key, _)| *key) <= entries.get(at).map(|(key, _)| *key) {
+                    break;
+                }
+                entries.swap(at - 1, at);
+            }
+        }
+    }
     entries
 }
 

@@ -1,15 +1,15 @@
-//! Bytes to values, as `serde_json` reads them.
+//! Bytes to values, as `serde_json` reads them, or past values that nobody needs.
 //!
 //! Of the library only its [`Value`] is used: its parser is generic over what it makes, and brings printing and
 //! reading of floats for error texts that never appear. A quarter of the module was that. What is accepted, what
 //! comes out and where an error is found are the same, which a property test compares.
 
 use std::fmt;
-use std::string::FromUtf8Error;
+use std::ops::Range;
 
 use serde_json::{Number, Value};
 
-use super::Object;
+use crate::{Object, scan};
 
 /// How deep lists and objects may be nested: the limit of `serde_json`. Values are read, copied and dropped by
 /// recursion.
@@ -36,6 +36,7 @@ impl std::error::Error for ParseError {}
 const END_IN_VALUE: &str = "EOF while parsing a value";
 const END_IN_STRING: &str = "EOF while parsing a string";
 const INVALID_NUMBER: &str = "invalid number";
+const END_IN_OBJECT: &str = "EOF while parsing an object";
 const TRAILING_COMMA: &str = "trailing comma";
 const KEY: &str = "key must be a string";
 
@@ -48,23 +49,102 @@ const KEY: &str = "key must be a string";
 /// What is no JSON (RFC 8259), text that is no UTF-8, half of a surrogate pair, and lists and objects that are nested
 /// more than 127 deep.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
-    let mut parser = Parser { text, at: 0, nested: 0 };
-    let value = parser.value()?;
-    match parser.peek_after_space() {
-        None => Ok(value),
-        Some(_) => Err(parser.ahead("trailing characters")),
-    }
+    let mut reader = Reader::new(text);
+    let value = reader.value()?;
+    reader.end()?;
+    Ok(value)
 }
 
-struct Parser<'a> {
+/// Reads a text from its beginning to its end, and makes values of what its user wants to have.
+#[derive(Debug)]
+pub struct Reader<'a> {
     text: &'a [u8],
     /// The index of the next byte.
     at: usize,
     /// How many lists and objects are open.
     nested: usize,
+    /// Whether values are passed over. They are read all the same: what is no JSON is refused wherever it stands.
+    skips: bool,
 }
 
-impl Parser<'_> {
+impl<'a> Reader<'a> {
+    /// A reader at the beginning of a text.
+    pub const fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, nested: 0, skips: false }
+    }
+
+    /// The next value.
+    ///
+    /// # Errors
+    /// As [`parse`].
+    pub fn value(&mut self) -> Result<Value, ParseError> {
+        self.read()
+    }
+
+    /// Passes over the next value; answers where it stands.
+    ///
+    /// # Errors
+    /// As [`parse`].
+    pub fn skip(&mut self) -> Result<Range<usize>, ParseError> {
+        self.peek_after_space();
+        let start = self.at;
+        let skips = std::mem::replace(&mut self.skips, true);
+        let read = self.read();
+        self.skips = skips;
+        read.map(|_| start..self.at)
+    }
+
+    /// Passes over the next value if it is a string that needs no reading: ASCII without escapes. Answers where its text
+    /// is, between the quotes.
+    pub fn skip_plain_text(&mut self) -> Option<Range<usize>> {
+        self.peek_after_space().filter(|byte| *byte == b'"')?;
+        let start = self.at + 1;
+        let (length, is_ascii) = scan::plain(self.text.get(start..)?);
+        let end = start + length;
+        (is_ascii && self.text.get(end) == Some(&b'"')).then(|| {
+            self.at = end + 1;
+            start..end
+        })
+    }
+
+    /// Whether the next value is an object.
+    pub fn is_at_object(&mut self) -> bool {
+        self.peek_after_space() == Some(b'{')
+    }
+
+    /// Reads the next value, entry by entry where it is an object: `entry` gets each key, and has to read its value.
+    /// Any other value is passed over.
+    ///
+    /// # Errors
+    /// As [`parse`].
+    pub fn entries(
+        &mut self,
+        entry: &mut dyn FnMut(String, &mut Self) -> Result<(), ParseError>,
+    ) -> Result<(), ParseError> {
+        if !self.is_at_object() {
+            return self.skip().map(drop);
+        }
+        self.open()?;
+        let mut first = true;
+        while self.goes_on(first, b'}', END_IN_OBJECT, "expected `,` or `}`")? {
+            first = false;
+            let key = self.key()?;
+            entry(key, self)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing may follow but space.
+    ///
+    /// # Errors
+    /// Something does.
+    pub fn end(&mut self) -> Result<(), ParseError> {
+        match self.peek_after_space() {
+            None => Ok(()),
+            Some(_) => Err(self.ahead("trailing characters")),
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -84,6 +164,7 @@ impl Parser<'_> {
 
     /// An error at the last byte that was read.
     #[cold]
+    #[inline(never)]
     fn here(&self, problem: &'static str) -> ParseError {
         let mut error = ParseError { problem, line: 1, column: 0 };
         for byte in self.text.iter().take(self.at) {
@@ -98,12 +179,13 @@ impl Parser<'_> {
 
     /// An error at the byte that comes next.
     #[cold]
+    #[inline(never)]
     fn ahead(&mut self, problem: &'static str) -> ParseError {
         self.next();
         self.here(problem)
     }
 
-    fn value(&mut self) -> Result<Value, ParseError> {
+    fn read(&mut self) -> Result<Value, ParseError> {
         match self.peek_after_space() {
             Some(b'{') => self.object(),
             Some(b'[') => self.list(),
@@ -117,6 +199,7 @@ impl Parser<'_> {
         }
     }
 
+    #[inline(never)]
     fn word(&mut self, word: &[u8], value: Value) -> Result<Value, ParseError> {
         for expected in word {
             match self.next() {
@@ -169,30 +252,41 @@ impl Parser<'_> {
     fn list(&mut self) -> Result<Value, ParseError> {
         self.open()?;
         let mut items = Vec::new();
-        while self.goes_on(items.is_empty(), b']', "EOF while parsing a list", "expected `,` or `]`")? {
-            items.push(self.value()?);
+        let mut first = true;
+        while self.goes_on(first, b']', "EOF while parsing a list", "expected `,` or `]`")? {
+            first = false;
+            let item = self.read()?;
+            if !self.skips {
+                items.push(item);
+            }
         }
         Ok(Value::Array(items))
     }
 
     fn object(&mut self) -> Result<Value, ParseError> {
-        const END: &str = "EOF while parsing an object";
-        self.open()?;
         let mut object = Object::new();
-        while self.goes_on(object.is_empty(), b'}', END, "expected `,` or `}`")? {
-            if self.peek() != Some(b'"') {
-                return Err(self.ahead(KEY));
+        self.entries(&mut |key, reader| {
+            let value = reader.read()?;
+            if !reader.skips {
+                object.insert(key, value);
             }
-            let key = self.string()?;
-            match self.peek_after_space() {
-                Some(b':') => self.at += 1,
-                Some(_) => return Err(self.ahead("expected `:`")),
-                None => return Err(self.here(END)),
-            }
-            let value = self.value()?;
-            object.insert(key, value);
-        }
+            Ok(())
+        })?;
         Ok(Value::Object(object))
+    }
+
+    /// Reads a key and the colon behind it.
+    fn key(&mut self) -> Result<String, ParseError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.ahead(KEY));
+        }
+        let key = self.string()?;
+        match self.peek_after_space() {
+            Some(b':') => self.at += 1,
+            Some(_) => return Err(self.ahead("expected `:`")),
+            None => return Err(self.here(END_IN_OBJECT)),
+        }
+        Ok(key)
     }
 
     /// Reads digits; whether there are any.
@@ -204,6 +298,7 @@ impl Parser<'_> {
         self.at > start
     }
 
+    #[inline(never)]
     fn number(&mut self) -> Result<Value, ParseError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
@@ -228,13 +323,10 @@ impl Parser<'_> {
                 return Err(self.ahead(problem));
             }
         }
-        let mut literal = self.ascii(start);
+        let mantissa = start..self.at;
+        let mut exponent = None;
         if let Some(b'e' | b'E') = self.peek() {
             self.at += 1;
-            literal.push('e');
-            if !matches!(self.peek(), Some(b'+' | b'-')) {
-                literal.push('+');
-            }
             let start = self.at;
             if let Some(b'+' | b'-') = self.peek() {
                 self.at += 1;
@@ -243,46 +335,54 @@ impl Parser<'_> {
                 let problem = if self.peek().is_some() { INVALID_NUMBER } else { END_IN_VALUE };
                 return Err(self.ahead(problem));
             }
-            literal.push_str(&self.ascii(start));
+            exponent = Some(start..self.at);
+        }
+        if self.skips {
+            return Ok(Value::Null);
+        }
+        let mut literal = self.ascii(mantissa).to_owned();
+        if let Some(exponent) = exponent {
+            let exponent = self.ascii(exponent);
+            literal.push_str(if exponent.starts_with(['+', '-']) { "e" } else { "e+" });
+            literal.push_str(exponent);
         }
         // The only way to a number of any length that does not go through the library's parser.
         Ok(Value::Number(Number::from_string_unchecked(literal)))
     }
 
-    /// What was read from `start` on, which is known to be ASCII.
-    fn ascii(&self, start: usize) -> String {
-        let bytes = self.text.get(start..self.at).unwrap_or_default();
-        String::from_utf8(bytes.to_vec()).unwrap_or_default()
+    /// What was read, which is known to be ASCII.
+    fn ascii(&self, range: Range<usize>) -> &'a str {
+        str::from_utf8(self.text.get(range).unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Reads a string, from its first quote to its last.
+    /// Reads a string, from its first quote to its last; empty where it is passed over.
     fn string(&mut self) -> Result<String, ParseError> {
         self.at += 1;
-        let mut out = Vec::new();
+        let mut out = String::new();
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
-            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len());
-            out.extend_from_slice(rest.get(..plain).unwrap_or_default());
+            let (plain, is_ascii) = scan::plain(rest);
+            if !(is_ascii && self.skips) {
+                let run = str::from_utf8(rest.get(..plain).unwrap_or_default()).map_err(|error| {
+                    self.at += error.valid_up_to();
+                    self.here("invalid unicode code point")
+                })?;
+                if !self.skips {
+                    out.push_str(run);
+                }
+            }
             self.at += plain;
             match self.next() {
                 None => return Err(self.here(END_IN_STRING)),
-                Some(b'"') => return String::from_utf8(out).map_err(|error| self.no_utf8(&error)),
-                Some(b'\\') => {
-                    let escaped = self.escaped()?;
-                    out.extend_from_slice(escaped.encode_utf8(&mut [0; 4]).as_bytes());
-                }
+                Some(b'"') => return Ok(out),
+                Some(b'\\') => out.push(self.escaped()?),
                 Some(_) => return Err(self.here("control character (\\u0000-\\u001F) found while parsing a string")),
             }
         }
     }
 
-    /// An error at the first byte that is no UTF-8; only about there where escapes stand behind it.
-    fn no_utf8(&mut self, error: &FromUtf8Error) -> ParseError {
-        self.at = self.at.saturating_sub(error.as_bytes().len() - error.utf8_error().valid_up_to());
-        self.here("invalid unicode code point")
-    }
-
     /// The character of an escape, after the backslash.
+    #[inline(never)]
     fn escaped(&mut self) -> Result<char, ParseError> {
         match self.next() {
             Some(byte @ (b'"' | b'\\' | b'/')) => Ok(char::from(byte)),
@@ -298,6 +398,7 @@ impl Parser<'_> {
     }
 
     /// The character of one hexadecimal escape, or of two that make a surrogate pair, after `\u`.
+    #[inline(never)]
     fn unicode(&mut self) -> Result<char, ParseError> {
         const LONE: &str = "lone leading surrogate in hex escape";
         let high = self.hex()?;

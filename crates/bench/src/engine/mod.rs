@@ -1,0 +1,107 @@
+//! A module on wasmtime itself, with its fuel counted: how many instructions an evaluation takes, and how much memory.
+//!
+//! Fuel counts the instructions of the WebAssembly code, one each, whatever machine runs them: the same module and
+//! payload give the same number on every machine and in every build of this harness. What the host does is not in it,
+//! and bulk operations (`memory.copy`) count as one.
+
+mod imports;
+
+use wasmtime::error::{Context as _, bail, format_err};
+use wasmtime::{Config, Engine, InstancePre, Linker, Module, OptLevel, Store};
+
+use crate::objects::Objects;
+use imports::Guest;
+
+/// More than any evaluation takes: a second's worth of instructions, and then some.
+const FUEL: u64 = 1 << 40;
+/// What a page of linear memory holds, in bytes.
+pub const PAGE: u64 = 65_536;
+
+/// A compiled module whose instructions are counted.
+pub struct Counter {
+    engine: Engine,
+    instance: InstancePre<Guest>,
+}
+
+/// What an evaluation in a fresh instance took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Instructions from making the instance to being ready for calls.
+    pub start: u64,
+    /// Instructions of the call.
+    pub call: u64,
+    /// Pages of linear memory before the call. Memory never shrinks.
+    pub pages_before: u64,
+    /// Pages after it.
+    pub pages: u64,
+    /// How often the policy asked its host.
+    pub host_calls: usize,
+    /// The policy's answer.
+    pub answer: Vec<u8>,
+}
+
+impl Counter {
+    /// Compiles a module, as fast as that goes: fuel does not depend on how well it is compiled.
+    ///
+    /// # Errors
+    /// Where the bytes are no module of the waPC protocol.
+    pub fn compile(bytes: &[u8]) -> anyhow::Result<Self> {
+        Self::compiled(bytes).map_err(told)
+    }
+
+    fn compiled(bytes: &[u8]) -> wasmtime::Result<Self> {
+        let mut config = Config::new();
+        config.consume_fuel(true).cranelift_opt_level(OptLevel::None);
+        let engine = Engine::new(&config)?;
+        let module = Module::new(&engine, bytes).context("cannot compile the module")?;
+        let mut linker = Linker::new(&engine);
+        imports::add(&mut linker)?;
+        let instance = linker.instantiate_pre(&module).context("not a module of the waPC protocol")?;
+        Ok(Self { engine, instance })
+    }
+
+    /// Evaluates in a fresh instance.
+    ///
+    /// # Errors
+    /// Where the guest traps or reports an error.
+    pub fn count(&self, operation: &str, payload: &[u8], objects: &Objects) -> anyhow::Result<Counts> {
+        self.counted(operation, payload, objects).map_err(told)
+    }
+
+    fn counted(&self, operation: &str, payload: &[u8], objects: &Objects) -> wasmtime::Result<Counts> {
+        let guest = Guest::new(operation, payload, objects.clone());
+        let mut store = Store::new(&self.engine, guest);
+        store.set_fuel(FUEL)?;
+        let instance = self.instance.instantiate(&mut store)?;
+        for start in wapc::wapc_functions::REQUIRED_STARTS {
+            if let Ok(function) = instance.get_typed_func::<(), ()>(&mut store, start) {
+                function.call(&mut store, ())?;
+            }
+        }
+        let memory =
+            instance.get_memory(&mut store, "memory").ok_or_else(|| format_err!("the module has no memory"))?;
+        let (ready, pages_before) = (store.get_fuel()?, memory.size(&store));
+        let call = instance.get_typed_func::<(u32, u32), u32>(&mut store, wapc::wapc_functions::GUEST_CALL)?;
+        let lengths = (u32::try_from(operation.len())?, u32::try_from(payload.len())?);
+        let answered = call.call(&mut store, lengths)?;
+        let (done, pages) = (store.get_fuel()?, memory.size(&store));
+        let guest = store.into_data();
+        if answered != 1 {
+            bail!("the policy gave an error: {}", String::from_utf8_lossy(&guest.error));
+        }
+        Ok(Counts {
+            start: FUEL - ready,
+            call: ready - done,
+            pages_before,
+            pages,
+            host_calls: guest.host_calls,
+            answer: guest.answer,
+        })
+    }
+}
+
+/// The engine's errors are no errors of the standard library, unless a feature makes them so for the whole workspace.
+#[allow(clippy::needless_pass_by_value, reason = "what map_err hands over")]
+fn told(error: wasmtime::Error) -> anyhow::Error {
+    anyhow::anyhow!("{error:?}")
+}

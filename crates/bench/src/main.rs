@@ -1,0 +1,122 @@
+//! `make bench`: measures a built module.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+use pillion_bench::engine::Counter;
+use pillion_bench::measure::{Counters, Mode, Rivals};
+use pillion_bench::scenario::{self, Scenario};
+
+#[derive(Debug, Parser)]
+#[command(about = "Measures what an admission costs")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// The module.
+    #[arg(long, global = true, default_value = "policy.wasm", value_name = "PATH")]
+    module: PathBuf,
+    /// The policy that accepts everything, with which it is compared.
+    #[arg(long, global = true, default_value = BASELINE, value_name = "PATH")]
+    baseline: PathBuf,
+    /// Only scenarios whose name holds this text, or one of these.
+    #[arg(long, global = true, value_name = "TEXT")]
+    filter: Vec<String>,
+}
+
+const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everything.wasm";
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Instructions and memory of one evaluation; the same numbers every time.
+    Counts,
+    /// Times, beside the policy that accepts everything.
+    Times {
+        /// What is timed.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Warm, Mode::Kwctl, Mode::Fresh])]
+        mode: Vec<Mode>,
+        /// How long each policy of each row is timed, in milliseconds.
+        #[arg(long, default_value_t = 500, value_name = "MILLISECONDS")]
+        budget: u64,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let mut scenarios = scenario::all();
+    scenarios
+        .retain(|scenario| args.filter.is_empty() || args.filter.iter().any(|text| scenario.name().contains(text)));
+    let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
+    let (policy, baseline) = (read(&args.module)?, read(&args.baseline)?);
+    let mut out = io::stdout().lock();
+    match args.command {
+        Command::Counts => counts(&scenarios, &policy, &baseline, &mut out),
+        Command::Times { mode, budget } => {
+            times(&scenarios, (&policy, &baseline), &mode, Duration::from_millis(budget), &mut out)
+        }
+    }
+}
+
+fn counts(scenarios: &[Scenario], policy: &[u8], baseline: &[u8], out: &mut dyn Write) -> anyhow::Result<()> {
+    let counters = Counters { policy: Counter::compile(policy)?, baseline: Some(Counter::compile(baseline)?) };
+    writeln!(
+        out,
+        "{:<28} {:>10} {:>12} {:>12} {:>9} {:>9}",
+        "scenario", "payload", "policy", "accept all", "KiB", "KiB"
+    )?;
+    for scenario in scenarios {
+        let (ours, theirs) = counters.count(scenario, &scenario.input()?)?;
+        let (call, memory) = theirs.map_or((0, 0), |work| (work.call, work.memory));
+        writeln!(
+            out,
+            "{:<28} {:>10} {:>12} {:>12} {:>9} {:>9}",
+            scenario.name(),
+            ours.payload,
+            ours.call,
+            call,
+            ours.memory / 1024,
+            memory / 1024
+        )?;
+    }
+    Ok(())
+}
+
+fn times(
+    scenarios: &[Scenario],
+    (policy, baseline): (&[u8], &[u8]),
+    modes: &[Mode],
+    budget: Duration,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let rivals = modes.iter().map(|&mode| Ok((mode, Rivals::compile(policy, baseline, mode)?)));
+    let rivals: Vec<(Mode, Rivals)> = rivals.collect::<anyhow::Result<_>>()?;
+    writeln!(
+        out,
+        "{:<28} {:<6} {:>24} {:>10} {:>7} {:>10} {:>7}",
+        "scenario", "mode", "policy: µs (p10, p90)", "empty: µs", "ratio", "same: µs", "ratio"
+    )?;
+    for scenario in scenarios {
+        let input = scenario.input()?;
+        for (mode, rivals) in &rivals {
+            let compared =
+                rivals.time(&input, *mode, budget).with_context(|| format!("{}, {mode:?}", scenario.name()))?;
+            let (ours, empty, same) = (compared.policy, compared.empty, compared.same);
+            let micro = |nanoseconds: f64| nanoseconds / 1_000.0;
+            let range = format!("{:.1} ({:.1}, {:.1})", micro(ours.median), micro(ours.p10), micro(ours.p90));
+            writeln!(
+                out,
+                "{:<28} {:<6} {range:>24} {:>10.1} {:>7.2} {:>10.1} {:>7.2}",
+                scenario.name(),
+                format!("{mode:?}").to_lowercase(),
+                micro(empty.median),
+                ours.median / empty.median,
+                micro(same.median),
+                ours.median / same.median,
+            )?;
+            out.flush()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! One scenario, measured.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::engine::{Counter, Counts, PAGE};
+use crate::provider::{Decision, Engines, Policy, Settings};
+use crate::scenario::{Input, Scenario};
+use crate::timing::{Contestant, Times, race};
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// A call of an instance that is there, with a payload that is there: what the module itself takes.
+    Warm,
+    /// The same with everything that kwctl bench repeats: payload made, answer read, patch made.
+    Kwctl,
+    /// What a policy server does for a request, with an instance of its own.
+    Fresh,
+}
+
+/// Instructions and memory of one evaluation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// Instructions of starting an instance.
+    pub start: u64,
+    /// Instructions of the call.
+    pub call: u64,
+    /// Bytes of linear memory after the call, which is its peak.
+    pub memory: u64,
+    /// Bytes by which the call made it grow.
+    pub grown: u64,
+    /// Length of the payload in bytes.
+    pub payload: usize,
+    /// Length of the answer in bytes.
+    pub answer: usize,
+    /// Calls of the host.
+    pub host_calls: usize,
+}
+
+/// Times of our module and of the policy that accepts everything, taken in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// How it was measured.
+    pub mode: Mode,
+    /// Our module.
+    pub policy: Times,
+    /// The policy that accepts everything, with empty settings.
+    pub empty: Times,
+    /// The policy that accepts everything, with the same settings.
+    pub same: Times,
+}
+
+/// A module and the policy that accepts everything, compiled for counting.
+pub struct Counters {
+    /// Ours.
+    pub policy: Counter,
+    /// The other.
+    pub baseline: Option<Counter>,
+}
+
+impl Counters {
+    /// Counts one evaluation by our module, and by the one that accepts everything.
+    ///
+    /// # Errors
+    /// Where an evaluation fails, or is not what the scenario is about.
+    pub fn count(&self, scenario: &Scenario, input: &Input) -> anyhow::Result<(Work, Option<Work>)> {
+        let payload = input.payload();
+        let count = |counter: &Counter| {
+            let counts = counter.count("validate", &payload, &input.objects);
+            counts.with_context(|| scenario.name().to_owned())
+        };
+        let ours = count(&self.policy)?;
+        let decision: Decision = serde_json::from_slice(&ours.answer)?;
+        input.judge(&decision).with_context(|| scenario.name().to_owned())?;
+        let baseline = self.baseline.as_ref().map(count).transpose()?;
+        Ok((work(&ours, payload.len()), baseline.map(|counts| work(&counts, payload.len()))))
+    }
+}
+
+fn work(counts: &Counts, payload: usize) -> Work {
+    Work {
+        start: counts.start,
+        call: counts.call,
+        memory: counts.pages * PAGE,
+        grown: (counts.pages - counts.pages_before) * PAGE,
+        payload,
+        answer: counts.answer.len(),
+        host_calls: counts.host_calls,
+    }
+}
+
+/// Our module and the one that accepts everything, compiled as one of Kubewarden's programs does.
+pub struct Rivals {
+    policy: Policy,
+    baseline: Policy,
+}
+
+impl Rivals {
+    /// Compiles both.
+    ///
+    /// # Errors
+    /// Where one is no module.
+    pub fn compile(policy: &[u8], baseline: &[u8], mode: Mode) -> anyhow::Result<Self> {
+        let engines = if mode == Mode::Fresh { Engines::PolicyServer } else { Engines::Kwctl };
+        Ok(Self { policy: Policy::compile(policy, engines)?, baseline: Policy::compile(baseline, engines)? })
+    }
+
+    /// Times a scenario in turns.
+    ///
+    /// # Errors
+    /// Where an evaluation fails, or is not what the scenario is about.
+    pub fn time(&self, input: &Input, mode: Mode, budget: Duration) -> anyhow::Result<Comparison> {
+        let bare = input.without_settings();
+        let admission = self.policy.serve(&input.request, &input.settings, &input.objects)?;
+        input.judge(&admission.decision)?;
+        let mut contestants = vec![
+            contestant(&self.policy, input, mode)?,
+            contestant(&self.baseline, &bare, mode)?,
+            contestant(&self.baseline, input, mode)?,
+        ];
+        let times = race(&mut contestants, budget)?;
+        let [policy, empty, same] = times.as_slice() else { anyhow::bail!("a contestant is missing") };
+        Ok(Comparison { mode, policy: *policy, empty: *empty, same: *same })
+    }
+}
+
+fn contestant<'a>(policy: &'a Policy, input: &'a Input, mode: Mode) -> anyhow::Result<Contestant<'a>> {
+    Ok(match mode {
+        Mode::Warm => {
+            let (instance, payload) = (policy.instance(&input.objects)?, input.payload());
+            Box::new(move || instance.call(&payload).map(drop))
+        }
+        Mode::Kwctl => {
+            let (instance, settings) = (policy.instance(&input.objects)?, Settings(input.settings.clone()));
+            Box::new(move || instance.evaluate(&input.request, &settings).map(drop))
+        }
+        Mode::Fresh => Box::new(move || policy.serve(&input.request, &input.settings, &input.objects).map(drop)),
+    })
+}

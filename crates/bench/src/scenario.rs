@@ -1,0 +1,267 @@
+//! What is measured: requests with settings, each under a name.
+
+use std::fmt;
+
+use anyhow::bail;
+use pillion_core::bundle;
+use pillion_core::sidecar_set::SidecarSet;
+use serde_json::{Map, Value, json};
+
+use crate::corpus::requests::{Resource, create};
+use crate::corpus::{Corpus, Style, pods, sidecar_sets};
+use crate::objects::Objects;
+use crate::provider::Decision;
+
+/// The seed of everything.
+const SEED: u64 = 0x7069_6c6c_696f_6e00;
+
+/// How the SidecarSets reach the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As manifests in `settings.sidecarSets`.
+    SidecarSets,
+    /// As one text in `settings.bundle`.
+    Bundle,
+    /// As a text in a ConfigMap that `settings.bundleRef` names.
+    BundleRef,
+}
+
+impl Form {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::SidecarSets => "sets",
+            Self::Bundle => "bundle",
+            Self::BundleRef => "bundle-ref",
+        }
+    }
+}
+
+/// A Pod that is created, with so many SidecarSets in the settings, of which some match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pods {
+    /// How the policy gets the sets.
+    pub form: Form,
+    /// What the sets are like.
+    pub style: Style,
+    /// How many there are.
+    pub sets: usize,
+    /// How many of them match.
+    pub matching: usize,
+    /// The Pod's length as compact JSON.
+    pub bytes: usize,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Empty(usize),
+    Pods(Pods),
+    Secret,
+    Deployment,
+    SidecarSet(usize),
+}
+
+/// A case under its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    name: String,
+    case: Case,
+}
+
+/// A case, ready to be given to a policy.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The `request` of the review.
+    pub request: Value,
+    /// The policy's settings.
+    pub settings: Map<String, Value>,
+    /// What the policy can look up.
+    pub objects: Objects,
+    /// How many containers, init containers included, the answer should have beyond the request's; none where the
+    /// answer should change nothing.
+    injected: Option<usize>,
+}
+
+/// The lengths of Pods.
+const SMALL: usize = 2_000;
+const MEDIUM: usize = 20_000;
+const LARGE: usize = 200_000;
+
+/// All scenarios, in the order of the table.
+pub fn all() -> Vec<Scenario> {
+    let mut all = vec![
+        Scenario::new("other/secret", Case::Secret),
+        Scenario::new("other/deployment", Case::Deployment),
+        Scenario::new("pod/empty/2k", Case::Empty(SMALL)),
+        Scenario::new("pod/empty/20k", Case::Empty(MEDIUM)),
+        Scenario::new("pod/empty/200k", Case::Empty(LARGE)),
+    ];
+    let pods = Pods { form: Form::Bundle, style: Style::Realistic, sets: 0, matching: 0, bytes: SMALL };
+    for form in [Form::Bundle, Form::SidecarSets] {
+        for sets in [1, 10, 100, 1_000, 3_000] {
+            for matching in [0, 1, 3, 10] {
+                if matching <= sets {
+                    all.push(Scenario::pods(Pods { form, sets, matching, ..pods }));
+                }
+            }
+        }
+    }
+    for bytes in [MEDIUM, LARGE] {
+        all.push(Scenario::pods(Pods { sets: 100, matching: 1, bytes, ..pods }));
+    }
+    for (sets, matching) in [(100, 1), (1_000, 0), (1_000, 1)] {
+        all.push(Scenario::pods(Pods { style: Style::Worst, sets, matching, ..pods }));
+    }
+    all.push(Scenario::new("sidecarset/1", Case::SidecarSet(1)));
+    all.push(Scenario::new("sidecarset/100", Case::SidecarSet(100)));
+    all
+}
+
+impl Scenario {
+    fn new(name: &str, case: Case) -> Self {
+        Self { name: name.to_owned(), case }
+    }
+
+    /// A Pod's creation. The name is `pod/<form>/<sets>/<matching>`, with the Pod's length where that is not 2 KB.
+    pub fn pods(pods: Pods) -> Self {
+        let style = if pods.style == Style::Worst { "worst-" } else { "" };
+        let size = if pods.bytes == SMALL { String::new() } else { format!("/{}k", pods.bytes / 1_000) };
+        let name = format!("pod/{style}{}/{}/{}{size}", pods.form.name(), pods.sets, pods.matching);
+        Self { name, case: Case::Pods(pods) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the policy is given.
+    ///
+    /// # Errors
+    /// Where the corpus cannot be made.
+    pub fn input(&self) -> anyhow::Result<Input> {
+        let unchanged = |request, settings| Input { request, settings, objects: Objects::default(), injected: None };
+        Ok(match self.case {
+            Case::Empty(bytes) => unchanged(create(Resource::POD, &pods::pod(SEED, bytes)), Map::new()),
+            Case::Secret => {
+                let secret = json!({
+                    "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+                    "metadata": {"name": "database", "namespace": pods::NAMESPACE},
+                    "data": {"password": "aHVudGVyMg==", "url": "cG9zdGdyZXM6Ly9kYXRhYmFzZQ=="},
+                });
+                let Corpus { sets, .. } = sidecar_sets(SEED, Style::Realistic, 100, 1);
+                unchanged(create(Resource::SECRET, &secret), bundled(&sets))
+            }
+            Case::Deployment => {
+                let mut template = pods::pod(SEED, SMALL);
+                if let Some(template) = template.as_object_mut() {
+                    template.retain(|key, _| key == "spec");
+                    template.insert("metadata".to_owned(), json!({"labels": pods::labels()}));
+                }
+                let deployment = json!({
+                    "apiVersion": "apps/v1", "kind": "Deployment",
+                    "metadata": {"name": "checkout", "namespace": pods::NAMESPACE, "labels": pods::labels()},
+                    "spec": {
+                        "replicas": 3, "selector": {"matchLabels": {"app": "checkout"}}, "template": template,
+                    },
+                });
+                let Corpus { sets, .. } = sidecar_sets(SEED, Style::Realistic, 100, 1);
+                unchanged(create(Resource::DEPLOYMENT, &deployment), bundled(&sets))
+            }
+            Case::SidecarSet(others) => {
+                let Corpus { mut sets, .. } = sidecar_sets(SEED, Style::Realistic, others + 1, 0);
+                let Some(set) = sets.pop() else { bail!("there is no SidecarSet") };
+                let request = create(Resource::SIDECAR_SET, &set);
+                // It gets its defaults and its hash, and no containers.
+                Input { injected: Some(0), ..unchanged(request, bundled(&sets)) }
+            }
+            Case::Pods(pods) => pods.input(),
+        })
+    }
+}
+
+impl Pods {
+    fn input(self) -> Input {
+        let Corpus { sets, injected } = sidecar_sets(SEED, self.style, self.sets, self.matching);
+        let (settings, objects) = match self.form {
+            Form::SidecarSets => (object("sidecarSets", sets.into()), Objects::default()),
+            Form::Bundle => (bundled(&sets), Objects::default()),
+            Form::BundleRef => {
+                let name = json!({"namespace": "pillion-system", "name": "sidecarsets"});
+                let map = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"namespace": "pillion-system", "name": "sidecarsets"},
+                    "data": {"bundle": bundle_of(&sets)},
+                });
+                (object("bundleRef", name), Objects::new([map]))
+            }
+        };
+        Input {
+            request: create(Resource::POD, &pods::pod(SEED, self.bytes)),
+            settings,
+            objects,
+            injected: (self.matching > 0).then_some(injected),
+        }
+    }
+}
+
+fn object(key: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_owned(), value)])
+}
+
+fn bundled(sets: &[Value]) -> Map<String, Value> {
+    object("bundle", bundle_of(sets).into())
+}
+
+/// The bundle of these manifests.
+pub fn bundle_of(sets: &[Value]) -> String {
+    let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::from_decoded).collect();
+    bundle::write(&sets)
+}
+
+impl Input {
+    /// What a policy is called with.
+    pub fn payload(&self) -> Vec<u8> {
+        json!({"request": self.request, "settings": self.settings}).to_string().into_bytes()
+    }
+
+    /// The same request, with settings of nothing.
+    #[must_use]
+    pub fn without_settings(&self) -> Self {
+        Self { settings: Map::new(), ..self.clone() }
+    }
+
+    /// Whether a policy did what the scenario is about; otherwise its measurements would be of something else.
+    ///
+    /// # Errors
+    /// Where it did not, with what it said.
+    pub fn judge(&self, decision: &Decision) -> anyhow::Result<()> {
+        if !decision.accepted {
+            bail!("refused: {}", decision.message.as_deref().unwrap_or_default());
+        }
+        let count = |pod: &Value| -> usize {
+            ["/spec/containers", "/spec/initContainers"]
+                .into_iter()
+                .filter_map(|pointer| pod.pointer(pointer).and_then(Value::as_array))
+                .map(Vec::len)
+                .sum()
+        };
+        let before = self.request.get("object").map_or(0, count);
+        let injected = decision.mutated_object.as_ref().map(|pod| count(pod).saturating_sub(before));
+        if injected != self.injected {
+            bail!("{} containers were injected, not {}", Told(injected), Told(self.injected));
+        }
+        Ok(())
+    }
+}
+
+struct Told(Option<usize>);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(count) => write!(f, "{count}"),
+            None => f.write_str("no"),
+        }
+    }
+}
