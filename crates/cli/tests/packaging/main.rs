@@ -194,11 +194,12 @@ fn what_the_form_suggests_are_valid_settings() {
     assert_eq!(settings.system_namespace, pillion_core::settings::SYSTEM_NAMESPACE);
     assert_eq!(settings.gates, Gates::default());
     let everything = Allowed { namespaces: vec!["*".to_owned()], names: vec!["*".to_owned()] };
-    let mut rules = settings.service_accounts;
-    rules.deny_permissions.sort();
-    let mut default = Rules { allowed: vec![everything], ..Rules::default() };
-    default.deny_permissions.sort();
-    assert_eq!(rules, default);
+    let sorted = |rules: Rules| {
+        let mut denied = rules.denied().into_owned();
+        denied.sort();
+        Rules { deny_permissions: Some(denied), ..rules }
+    };
+    assert_eq!(sorted(settings.service_accounts), sorted(Rules { allowed: vec![everything], ..Rules::default() }));
 }
 
 /// The schemas of what the form asks for: every setting of this version, those that hold others one by one.

@@ -1,8 +1,8 @@
 //! Where what is in a bundle.
 //!
-//! All numbers have 32 bits, little-endian. First the header: the number of sets, the number of anchors, the length of the
-//! dictionary. Then the anchors ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and
-//! one more, which says where the last body ends; then the dictionary; then, set by set, the compressed head, the length
+//! All numbers have 32 bits, little-endian. First the header: the number of sets, the number of anchors, the compressed
+//! length of the dictionary and its length. Then the anchors ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and
+//! one more, which says where the last body ends; then the compressed dictionary; then, set by set, the compressed head, the length
 //! and the checksum of the body, and the compressed body.
 //!
 //! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
@@ -15,7 +15,7 @@ use super::BundleError;
 use crate::hash;
 
 /// Bytes of the header.
-pub const HEADER: usize = 12;
+pub const HEADER: usize = 16;
 /// Bytes of an anchor: the hash of what a Pod must have, and the set.
 pub const ANCHOR: usize = 8;
 /// Bytes of a row: where the head starts, its compressed length and its length.
@@ -35,20 +35,21 @@ pub struct Parts<'a> {
     pub sets: usize,
     /// How many anchors there are.
     pub anchors: usize,
-    dictionary: usize,
+    /// Its compressed length, and its length.
+    dictionary: (usize, usize),
 }
 
 impl<'a> Parts<'a> {
     /// Reads the header.
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
         let header = base64::decode(text, 0, HEADER).ok_or(EARLY)?;
-        let (sets, anchors, dictionary) = (number(&header, 0)?, number(&header, 1)?, number(&header, 2)?);
-        let parts = Self { text, sets, anchors, dictionary };
+        let (sets, anchors, compressed) = (number(&header, 0)?, number(&header, 1)?, number(&header, 2)?);
+        let parts = Self { text, sets, anchors, dictionary: (compressed, number(&header, 3)?) };
         // So that nothing below is asked for more than there is.
         let fixed = sets
             .checked_mul(ROW)
             .zip(anchors.checked_mul(ANCHOR))
-            .and_then(|(rows, anchors)| rows.checked_add(anchors)?.checked_add(dictionary)?.checked_add(HEADER));
+            .and_then(|(rows, anchors)| rows.checked_add(anchors)?.checked_add(compressed)?.checked_add(HEADER));
         if fixed.is_none_or(|fixed| fixed > base64::decoded_len(text)) {
             return Err(EARLY);
         }
@@ -78,8 +79,9 @@ impl<'a> Parts<'a> {
 
     /// The dictionary that heads and bodies are compressed with.
     pub fn dictionary(&self) -> Result<Vec<u8>, BundleError> {
+        let (compressed, length) = self.dictionary;
         let start = self.dictionary_start();
-        base64::decode(self.text, start, start + self.dictionary).ok_or(EARLY)
+        decompressed(&base64::decode(self.text, start, start + compressed).ok_or(EARLY)?, length, &[])
     }
 
     /// Where a head starts among the documents, its compressed length and its length.
@@ -90,7 +92,7 @@ impl<'a> Parts<'a> {
     }
 
     fn documents(&self, start: usize, end: usize) -> Result<Vec<u8>, BundleError> {
-        let first = self.dictionary_start() + self.dictionary;
+        let first = self.dictionary_start() + self.dictionary.0;
         base64::decode(self.text, first.saturating_add(start), first.saturating_add(end)).ok_or(EARLY)
     }
 
@@ -103,14 +105,13 @@ impl<'a> Parts<'a> {
         decompressed(&self.documents(start, start.saturating_add(compressed))?, length, dictionary)
     }
 
-    /// The body of the set at `index`, whose head is this, verified.
-    pub fn body(&self, index: usize, head: &[u8], dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
+    /// The body of the set at `index`, verified. `dictionary` is the dictionary, and the set's head behind it.
+    pub fn body(&self, index: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
         let (start, compressed, _) = self.row(index)?;
         let (end, ..) = self.row(index + 1)?;
         let bytes = self.documents(start.saturating_add(compressed), end)?;
         let (length, checksum) = (number(&bytes, 0)?, number(&bytes, 1)?);
-        let own = [dictionary, head].concat();
-        let body = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, &own)?;
+        let body = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, dictionary)?;
         if crc32(&body) as usize != checksum {
             return Err(BundleError::Damaged("the checksum of a set is another"));
         }

@@ -100,12 +100,12 @@ impl<'a> Bundle<'a> {
     /// [`BundleError`], as far as the beginning tells.
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
         let Some(rest) = text.strip_prefix(PREFIX.as_bytes()) else {
-            let format = text.strip_prefix(FAMILY.as_bytes()).and_then(field);
+            let format = text.strip_prefix(FAMILY.as_bytes()).and_then(split);
             return Err(format.map_or(BundleError::NotABundle, |(format, _)| {
                 BundleError::Format(str::from_utf8(format).unwrap_or_default().to_owned())
             }));
         };
-        let (checksum, data) = field(rest).ok_or(BundleError::Damaged("it ends early"))?;
+        let (checksum, data) = split(rest).ok_or(BundleError::Damaged("it ends early"))?;
         Ok(Self { checksum, parts: Parts::read(data)? })
     }
 
@@ -146,7 +146,7 @@ impl<'a> Bundle<'a> {
         if candidates.is_empty() {
             return Ok(sets);
         }
-        let dictionary = self.parts.dictionary()?;
+        let mut dictionary = self.parts.dictionary()?;
         for index in candidates {
             let bytes = self.parts.head(index, &dictionary)?;
             let head = document(&bytes)?;
@@ -154,7 +154,7 @@ impl<'a> Bundle<'a> {
             // A selector that nobody understands is for admission to complain about.
             let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
             if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
-                sets.push(self.body(index, &bytes, &dictionary)?);
+                sets.push(self.body(index, &bytes, &mut dictionary)?);
             }
         }
         Ok(sets)
@@ -165,24 +165,24 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError::Damaged`].
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        let dictionary = self.parts.dictionary()?;
+        let mut dictionary = self.parts.dictionary()?;
         let mut sets = Vec::new();
         for index in 0..self.len() {
-            sets.push(self.open(index, &dictionary)?);
+            let head = self.parts.head(index, &dictionary)?;
+            document(&head)?;
+            sets.push(self.body(index, &head, &mut dictionary)?);
         }
         Ok(sets)
     }
 
-    fn open(&self, index: usize, dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
-        let head = self.parts.head(index, dictionary)?;
-        document(&head)?;
-        self.body(index, &head, dictionary)
-    }
-
     /// A set that was stored without its hashes gets them here: they are as long as a fourth of a set, cannot be
     /// compressed, and are made of the rest in no time.
-    fn body(&self, index: usize, head: &[u8], dictionary: &[u8]) -> Result<SidecarSet, BundleError> {
-        let mut set = document(&self.parts.body(index, head, dictionary)?)?;
+    fn body(&self, index: usize, head: &[u8], dictionary: &mut Vec<u8>) -> Result<SidecarSet, BundleError> {
+        let length = dictionary.len();
+        dictionary.extend_from_slice(head);
+        let body = self.parts.body(index, dictionary);
+        dictionary.truncate(length);
+        let mut set = document(&body?)?;
         if set.hash().is_empty() {
             stamp(set.as_value_mut());
         }
@@ -191,7 +191,7 @@ impl<'a> Bundle<'a> {
 }
 
 /// What stands before the next colon, and after it.
-fn field(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b':')?;
     Some((text.get(..end)?, text.get(end + 1..)?))
 }

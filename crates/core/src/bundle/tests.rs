@@ -81,7 +81,7 @@ fn an_empty_bundle_is_one() {
 
 #[test]
 fn what_is_no_bundle_of_this_format_says_so() {
-    let error = |text: &str| Bundle::read(text).unwrap_err().to_string();
+    let error = |text: &str| Bundle::read(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(error(""), "is no bundle: it does not start with \"pillion-bundle-1:\"; make one with `pillion bundle`");
     assert_eq!(
         error("pillion-bundle-2:abc:def"),

@@ -15,8 +15,12 @@ use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::{prepared, stamp};
 
-/// How much of the dictionary is worth its length in every request: 4 KiB took most of what can be had.
-const DICTIONARY_MAX: usize = 4 * 1024;
+/// How long the dictionary may be, in bytes. What is best depends on the sets, so all are tried: the longer, the shorter the
+/// sets, but who opens one set has to make the whole dictionary first.
+const DICTIONARIES: [usize; 5] = [0, 4 * 1024, 8 * 1024, 16 * 1024, 32 * 1024];
+/// So many bytes of a dictionary that are made cost a request as much as one byte of the bundle that a host clones, writes
+/// and hands over (docs/benchmarks.md).
+const DICTIONARY_WEIGHT: usize = 2;
 /// A label with more values than this is no good anchor.
 const VALUES_MAX: usize = 16;
 
@@ -26,38 +30,67 @@ pub fn write(sets: &[SidecarSet]) -> String {
     sort_by(&mut sets, |one, other| one.name().cmp(other.name()));
     let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
     let bodies: Vec<String> = sets.iter().map(|set| json::shown(&body(set))).collect();
-    let dictionary = dictionary(&heads, &bodies);
     let anchors = anchors(&sets);
+    let Some(documents) = DICTIONARIES
+        .iter()
+        .map(|max| Documents::new(&heads, &bodies, dictionary(&heads, &bodies, *max)))
+        .min_by_key(Documents::cost)
+    else {
+        return String::new();
+    };
 
     let mut data = Vec::new();
     let mut put = |number: usize| data.extend(u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
     put(sets.len());
     put(anchors.len());
-    put(dictionary.len());
+    put(documents.dictionary.len());
+    put(documents.dictionary_length);
     for (hash, set) in anchors {
         put(hash as usize);
         put(set);
     }
-    let mut documents = Vec::new();
-    for (head, body) in heads.iter().zip(&bodies) {
-        let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), &dictionary);
-        put(documents.len());
-        put(compressed.len());
-        put(head.len());
-        documents.extend(compressed);
-        for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), crc32(body.as_bytes())] {
-            documents.extend(number.to_le_bytes());
-        }
-        let own = [dictionary.as_slice(), head.as_bytes()].concat();
-        documents.extend(lz4_flex::block::compress_with_dict(body.as_bytes(), &own));
+    for number in documents.rows {
+        put(number);
     }
-    put(documents.len());
-    put(0);
-    put(0);
-    data.extend(dictionary);
-    data.extend(documents);
+    data.extend(documents.dictionary);
+    data.extend(documents.documents);
     let data = base64::encode(&data);
     [PREFIX, &checksum_of(data.as_bytes()), ":", &data].concat()
+}
+
+/// Heads and bodies, compressed with a dictionary.
+struct Documents {
+    /// Compressed.
+    dictionary: Vec<u8>,
+    dictionary_length: usize,
+    rows: Vec<usize>,
+    documents: Vec<u8>,
+}
+
+impl Documents {
+    fn new(heads: &[String], bodies: &[String], mut dictionary: Vec<u8>) -> Self {
+        let compressed_dictionary = lz4_flex::block::compress(&dictionary);
+        let length = dictionary.len();
+        let (mut rows, mut documents) = (Vec::new(), Vec::new());
+        for (head, body) in heads.iter().zip(bodies) {
+            let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), &dictionary);
+            rows.extend([documents.len(), compressed.len(), head.len()]);
+            documents.extend(compressed);
+            for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), crc32(body.as_bytes())] {
+                documents.extend(number.to_le_bytes());
+            }
+            dictionary.extend(head.bytes());
+            documents.extend(lz4_flex::block::compress_with_dict(body.as_bytes(), &dictionary));
+            dictionary.truncate(length);
+        }
+        rows.extend([documents.len(), 0, 0]);
+        Self { dictionary: compressed_dictionary, dictionary_length: length, rows, documents }
+    }
+
+    /// What this costs a request for which a set is opened, in bytes of a bundle.
+    fn cost(&self) -> usize {
+        self.documents.len() + self.dictionary.len() + self.dictionary_length / DICTIONARY_WEIGHT
+    }
 }
 
 /// A set without hashes that opening it gives it again; one that was stored with others keeps those.
@@ -103,14 +136,13 @@ fn head(set: &SidecarSet) -> Value {
 }
 
 /// Texts that are like the others: sets from everywhere in the list, the last being the best to point at.
-fn dictionary(heads: &[String], bodies: &[String]) -> Vec<u8> {
+fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
     let mut dictionary: Vec<u8> = Vec::new();
     let total: usize = bodies.iter().map(String::len).sum();
-    let step = (total / DICTIONARY_MAX).max(1);
+    let step = (total / max.max(1)).max(1);
     for (index, (head, body)) in heads.iter().zip(bodies).enumerate() {
         let length = head.len() + body.len();
-        // Of a few sets, a dictionary would be as long as what it saves.
-        if bodies.len() > 3 && index % step == 0 && dictionary.len() + length <= DICTIONARY_MAX {
+        if index % step == 0 && dictionary.len() + length <= max {
             dictionary.extend(head.bytes().chain(body.bytes()));
         }
     }
