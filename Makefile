@@ -21,7 +21,7 @@ NEEDS_PILLION := $(if $(filter pillion,$(KWCTL)),pillion)
 # The module that goes into pillion, and that the tests run: the one that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: pillion fmt lint unit-tests e2e-tests test run bench size deny tools clean
+.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench size deny tools clean
 
 policy.wasm: $(SOURCES)
 	# The module alone: beside an rlib, cargo leaves link-time optimisation out, and that is a tenth of the size.
@@ -47,7 +47,7 @@ fmt:
 
 # pillion's build script looks for the module, so that comes first.
 lint: policy.wasm
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features pillion-testenv/cluster --locked -- -D warnings
 	$(CARGO) clippy --package pillion-policy --target=$(TARGET) --release --locked -- -D warnings
 
 unit-tests: policy.wasm
@@ -65,6 +65,13 @@ test: tools
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; else echo "cargo-deny is not installed: dependencies are not checked"; fi
 	$(MAKE) unit-tests
 	$(MAKE) e2e-tests
+
+# The tests on a real API server: needs Go for the servers (testenv/README.md), which are built once.
+test-cluster: policy.wasm servers
+	$(CARGO) test --workspace --locked --features pillion-testenv/cluster --test 'cluster_*'
+
+servers:
+	@testenv/build
 
 tools:
 	@for tool in bats jq; do command -v $$tool >/dev/null || { echo "$$tool is missing: sudo apt-get install -y bats jq" >&2; exit 1; }; done

@@ -9,8 +9,10 @@ use pillion_core::outcome::{Code, Reason, Refusal};
 use pillion_core::settings::Settings;
 use serde_json::Value;
 
-/// The parts of a request of which values are made later, if at all; they are nearly all of it.
-const LATER: [&str; 3] = ["object", "oldObject", "options"];
+/// What of a request says whether any rule speaks of it; little.
+const NOW: [&str; 7] = ["uid", "kind", "subResource", "name", "namespace", "operation", "dryRun"];
+/// What a rule needs then; nearly all of it. Everything else is passed over.
+const LATER: [&str; 3] = ["object", "oldObject", "userInfo"];
 /// The setting of which no copy is made.
 const BUNDLE: &str = "bundle";
 
@@ -21,6 +23,8 @@ pub struct Payload {
     envelope: Value,
     /// Where the parts of the request are that are not in the envelope.
     request: Vec<(String, Range<usize>)>,
+    /// The object, where it was read at once.
+    object: Option<Value>,
     settings: Settled,
     /// Where the text of a bundle is, as long as it needs no reading.
     bundle: Option<Range<usize>>,
@@ -42,6 +46,7 @@ impl Payload {
     pub fn read(text: Vec<u8>) -> Result<Self, Refusal> {
         let mut envelope = Value::Null;
         let mut request = Vec::new();
+        let mut object = None;
         let mut settings = Settled::Whole(0..0);
         let mut bundle = None;
         let mut reader = Reader::new(&text);
@@ -50,11 +55,21 @@ impl Payload {
                 "request" if reader.is_at_object() => {
                     let mut now = json::Object::new();
                     request.clear();
+                    object = None;
                     reader.entries(&mut |key, reader| {
-                        if LATER.contains(&key.as_str()) {
-                            request.push((key, reader.skip()?));
-                        } else {
+                        if NOW.contains(&key.as_str()) {
                             now.insert(key, reader.value()?);
+                            return Ok(());
+                        }
+                        // A Pod's creation is what the policy is there for, and hosts write the object last: it need not
+                        // be passed over first.
+                        if key == "object" && is_pod(&now) {
+                            object = Some(reader.value()?);
+                            return Ok(());
+                        }
+                        let range = reader.skip()?;
+                        if LATER.contains(&key.as_str()) {
+                            request.push((key, range));
                         }
                         Ok(())
                     })?;
@@ -81,12 +96,20 @@ impl Payload {
             Ok(())
         });
         read.and_then(|()| reader.end()).map_err(|error| no_json(&error))?;
-        Ok(Self { text, envelope, request, settings, bundle })
+        Ok(Self { text, envelope, request, object, settings, bundle })
     }
 
     /// The request without what is for [`Payload::request`]; only once.
     pub fn envelope(&mut self) -> Value {
         self.envelope.take()
+    }
+
+    /// The object of the request; only once.
+    ///
+    /// # Errors
+    /// As [`Payload::request`].
+    pub fn object(&mut self) -> Result<Value, Refusal> {
+        self.object.take().map_or_else(|| self.request("object"), Ok)
     }
 
     /// The value of one of [`LATER`]; null where it is missing.
@@ -129,6 +152,12 @@ impl Payload {
             Refusal::of(reasons).unwrap_or_else(|| undecodable(root.clone(), "cannot be decoded".to_owned()))
         })
     }
+}
+
+fn is_pod(request: &json::Object) -> bool {
+    let text = |key| request.get(key).and_then(Value::as_str);
+    let kind = request.get("kind").map_or("", |kind| json::text(kind, &["kind"]));
+    kind == "Pod" && text("operation") == Some("CREATE")
 }
 
 fn no_json(error: &ParseError) -> Refusal {

@@ -59,6 +59,8 @@ pub enum Command {
     Check(commands::check::Args),
     /// Compile SidecarSets into one text for settings.bundle.
     Bundle(commands::bundle::Args),
+    /// Render the manifests that a cluster needs.
+    Manifest(commands::manifest::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -103,6 +105,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("explain", long::<commands::explain::Args>)
         .mut_subcommand("check", long::<commands::check::Args>)
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
+        .mut_subcommand("manifest", long::<commands::manifest::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

@@ -12,6 +12,7 @@ pub mod files;
 pub mod manifest;
 pub mod module;
 pub mod preview;
+pub mod rendering;
 pub mod report;
 pub mod schema;
 pub mod status;

@@ -243,6 +243,7 @@ fn commands(text: &str) -> Vec<&str> {
 #[rstest]
 fn commands_that_a_document_shows_work(
     #[files("../../README.md")]
+    #[files("../../docs/deploying.md")]
     #[files("../../docs/migration.md")]
     #[files("../../docs/identities.md")]
     #[files("../../deploy/README.md")]

@@ -13,10 +13,16 @@ const COLUMNS: usize = 100;
 fn commands() -> Vec<clap::Command> {
     let mut root = pillion::args::command(None);
     root.build();
-    let mut all: Vec<clap::Command> =
-        root.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();
-    all.push(root);
+    let mut all = Vec::new();
+    collect(root, &mut all);
     all
+}
+
+fn collect(command: clap::Command, into: &mut Vec<clap::Command>) {
+    for below in command.get_subcommands().filter(|command| command.get_name() != "help") {
+        collect(below.clone(), into);
+    }
+    into.push(command);
 }
 
 /// What a command prints for `-h` or `--help` when the program is called by that name.

@@ -56,6 +56,7 @@ fn plain_text(bytes: &[u8], escapes: Escapes) -> usize {
 }
 
 /// Writes a character that [`plain_text`] has stopped at.
+#[inline(never)]
 fn write_char(out: &mut String, char: char, escapes: Escapes) {
     match char {
         '"' => out.push_str("\\\""),
@@ -71,6 +72,7 @@ fn write_char(out: &mut String, char: char, escapes: Escapes) {
     }
 }
 
+#[inline(never)]
 fn write_escape(out: &mut String, char: char) {
     out.push_str("\\u");
     for shift in [12, 8, 4, 0] {

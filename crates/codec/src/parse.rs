@@ -164,6 +164,7 @@ impl<'a> Reader<'a> {
 
     /// An error at the last byte that was read.
     #[cold]
+    #[inline(never)]
     fn here(&self, problem: &'static str) -> ParseError {
         let mut error = ParseError { problem, line: 1, column: 0 };
         for byte in self.text.iter().take(self.at) {
@@ -178,6 +179,7 @@ impl<'a> Reader<'a> {
 
     /// An error at the byte that comes next.
     #[cold]
+    #[inline(never)]
     fn ahead(&mut self, problem: &'static str) -> ParseError {
         self.next();
         self.here(problem)
@@ -197,6 +199,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline(never)]
     fn word(&mut self, word: &[u8], value: Value) -> Result<Value, ParseError> {
         for expected in word {
             match self.next() {
@@ -295,6 +298,7 @@ impl<'a> Reader<'a> {
         self.at > start
     }
 
+    #[inline(never)]
     fn number(&mut self) -> Result<Value, ParseError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
@@ -378,6 +382,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The character of an escape, after the backslash.
+    #[inline(never)]
     fn escaped(&mut self) -> Result<char, ParseError> {
         match self.next() {
             Some(byte @ (b'"' | b'\\' | b'/')) => Ok(char::from(byte)),
@@ -393,6 +398,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The character of one hexadecimal escape, or of two that make a surrogate pair, after `\u`.
+    #[inline(never)]
     fn unicode(&mut self) -> Result<char, ParseError> {
         const LONE: &str = "lone leading surrogate in hex escape";
         let high = self.hex()?;

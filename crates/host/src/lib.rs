@@ -20,6 +20,10 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+#[cfg(test)]
+#[path = "../tests/support/api_server.rs"]
+mod api_server;
+pub mod cache;
 mod callback;
 mod cluster;
 pub mod file;
@@ -29,6 +33,7 @@ mod log;
 pub mod metadata;
 mod module;
 mod protocol;
+pub mod server;
 pub mod session;
 pub mod wasm;
 

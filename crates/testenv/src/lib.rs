@@ -1,1 +1,51 @@
-//! A real API server on loopback.
+//! A real API server on loopback, for tests.
+//!
+//! [`Cluster::start`] runs etcd and kube-apiserver, and where [`Options`] ask for them kube-controller-manager,
+//! kube-scheduler and kwok, which plays nodes and kubelets. `testenv/build` (`make test-cluster`) builds these programs.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use pillion_testenv::{Cluster, Options};
+//!
+//! let cluster = Cluster::start(Options::new().nodes(1)).await?;
+//! let namespace = cluster.namespace("example").await?;
+//! let client = cluster.service_account(&namespace, "default").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! * No server and no folder outlives the process that holds a [`Cluster`], however that process ends: they belong to
+//!   a process of their own, the keeper (`testenv/keeper`), which ends them when the pipe from this process closes.
+//! * Servers listen on 127.0.0.1 only, etcd on a socket in a folder that only the user can open.
+//!
+//! # Caveats
+//!
+//! * A client belongs to the runtime in which it was made. Tests that share a cluster each make their own.
+//! * Nothing runs in a Pod. With nodes, a Pod becomes Running and Ready, and the Pod of a Job succeeds.
+
+#![cfg(unix)]
+
+mod binaries;
+mod certificates;
+mod cluster;
+mod error;
+mod identity;
+mod keeper;
+mod manifest;
+mod namespace;
+mod nodes;
+mod options;
+mod ports;
+mod servers;
+mod wait;
+mod webhook;
+
+pub use cluster::Cluster;
+pub use error::Error;
+pub use identity::Identity;
+pub use manifest::apply;
+pub use options::Options;
+pub use wait::until;
+pub use webhook::{Hook, Operations, point_at};

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod explain;
 pub mod inject;
 pub mod man;
+pub mod manifest;
 pub mod run;
 pub mod schema;
 
@@ -26,6 +27,7 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Explain(args) => explain::run(args, terminal),
         Command::Check(args) => check::run(args, terminal),
         Command::Bundle(args) => bundle::run(args, terminal),
+        Command::Manifest(args) => manifest::run(args, terminal),
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),
         Command::Man(args) => man::run(args, terminal),

@@ -2,20 +2,20 @@
 //! where that helps while writing one; Kubernetes documents the rest.
 
 /// What is known of a field beside its type.
-pub(super) struct Field {
+pub(crate) struct Field {
     owner: &'static str,
     name: &'static str,
     /// What it means.
-    pub(super) text: &'static str,
+    pub(crate) text: &'static str,
     /// The value that stands in where it is absent, as JSON.
-    pub(super) default: Option<&'static str>,
+    pub(crate) default: Option<&'static str>,
     /// The values that it takes.
-    pub(super) values: Values,
+    pub(crate) values: Values,
 }
 
 /// The texts that a field takes.
 #[derive(Clone, Copy)]
-pub(super) enum Values {
+pub(crate) enum Values {
     /// Any.
     Any,
     /// These; anything else is an error.
@@ -27,36 +27,36 @@ pub(super) enum Values {
 }
 
 /// `podInjectPolicy`, which only plain containers have to have.
-pub(super) const PLACES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];
+pub(crate) const PLACES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];
 /// `shareVolumePolicy.type`, which only plain containers have to have.
-pub(super) const SHARE: [&str; 2] = ["enabled", "disabled"];
+pub(crate) const SHARE: [&str; 2] = ["enabled", "disabled"];
 const UPGRADES: [&str; 2] = ["ColdUpgrade", "HotUpgrade"];
 const MODES: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
 const BEHAVIORS: [&str; 2] = ["Refuse", "Merge"];
 const PATCHES: [&str; 3] = ["Retain", "Overwrite", "MergePatchJson"];
 
 /// A type in one sentence; empty where its name says it.
-pub(super) fn of_type(name: &str) -> &'static str {
+pub(crate) fn of_type(name: &str) -> &'static str {
     TYPES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
 /// What is known of a field.
-pub(super) fn of_field(owner: &str, name: &str) -> Option<&'static Field> {
+pub(crate) fn of_field(owner: &str, name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.owner == owner && field.name == name)
 }
 
 /// The fields of a type that are described, in the order of the table.
-pub(super) fn described(owner: &str) -> impl Iterator<Item = &'static Field> {
+pub(crate) fn described(owner: &str) -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().filter(move |field| field.owner == owner)
 }
 
 impl Field {
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
     /// The values that mean something.
-    pub(super) fn known(&self) -> &'static [&'static str] {
+    pub(crate) fn known(&self) -> &'static [&'static str] {
         match self.values {
             Values::Any => &[],
             Values::Only(values) | Values::Known(values) | Values::AnyCase(values) => values,
@@ -79,7 +79,7 @@ const fn field(owner: &'static str, name: &'static str, text: &'static str) -> F
 }
 
 /// The types that a `SidecarSet` adds to Kubernetes' own, in the order of the reference.
-pub(super) const TYPES: [(&str, &str); 16] = [
+pub(crate) const TYPES: [(&str, &str); 16] = [
     ("SidecarSet", "Which Pods get which sidecars."),
     ("SidecarSetSpec", "What is injected, and into which Pods."),
     ("SidecarContainer", "A core/v1 Container, and how it is put into a Pod."),
@@ -102,7 +102,7 @@ pub(super) const TYPES: [(&str, &str); 16] = [
 ];
 
 /// The type of one of the `serviceAccountPermissions`, which Kubernetes has in its group for RBAC.
-pub(super) const POLICY_RULE: &str = "PolicyRule";
+pub(crate) const POLICY_RULE: &str = "PolicyRule";
 
 const FIELDS: [Field; 72] = [
     field("SidecarSet", "apiVersion", "`apps.kruise.io/v1beta1` or `apps.kruise.io/v1alpha1`."),

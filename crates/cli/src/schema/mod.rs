@@ -6,7 +6,7 @@
 //! exception: the fields of identities are described as they have to be once their feature gate is on.
 
 mod definitions;
-mod fields;
+pub(crate) mod fields;
 pub mod markdown;
 pub mod service_accounts;
 pub mod settings;

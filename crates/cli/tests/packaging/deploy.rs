@@ -168,8 +168,8 @@ fn every_role_is_bound_to_the_policy_server() {
 fn every_permission_has_its_reason() {
     let text = text("deploy/rbac.yaml");
     let lines: Vec<_> = text.lines().collect();
-    let rules = lines.windows(2).filter(|pair| pair[1].starts_with("  - apiGroups:"));
-    let without: Vec<_> = rules.clone().filter(|pair| !pair[0].starts_with("  # ")).collect();
+    let rules = lines.windows(2).filter(|pair| pair[1].starts_with("- apiGroups:"));
+    let without: Vec<_> = rules.clone().filter(|pair| !pair[0].starts_with("# ")).collect();
     assert_eq!(without, [[""; 2]; 0]);
     assert_eq!(rules.count(), combined_rules());
 }

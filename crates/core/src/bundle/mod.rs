@@ -102,7 +102,7 @@ impl<'a> Bundle<'a> {
         let Some(rest) = text.strip_prefix(PREFIX.as_bytes()) else {
             let format = text.strip_prefix(FAMILY.as_bytes()).and_then(field);
             return Err(format.map_or(BundleError::NotABundle, |(format, _)| {
-                BundleError::Format(String::from_utf8_lossy(format).into_owned())
+                BundleError::Format(str::from_utf8(format).unwrap_or_default().to_owned())
             }));
         };
         let (checksum, data) = field(rest).ok_or(BundleError::Damaged("it ends early"))?;

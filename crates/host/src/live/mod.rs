@@ -41,9 +41,9 @@ pub enum LiveError {
 
 /// What the API server serves for a kind.
 #[derive(Clone)]
-struct Served {
-    resource: ApiResource,
-    namespaced: bool,
+pub(crate) struct Served {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespaced: bool,
 }
 
 /// A real cluster. Blocks until the API server has answered; at most some seconds.
@@ -51,7 +51,8 @@ struct Served {
 /// It has an event loop of its own, so it must not be asked from within an asynchronous task; a server asks from its
 /// threads for blocking work.
 pub struct Live {
-    runtime: Runtime,
+    /// There as long as this is.
+    runtime: Option<Runtime>,
     client: Client,
     /// By apiVersion and kind.
     served: Mutex<BTreeMap<(String, String), Served>>,
@@ -84,11 +85,27 @@ impl Live {
         let entered = runtime.enter();
         let client = Client::try_from(config).map_err(LiveError::Client)?;
         drop(entered);
-        Ok(Self { runtime, client, served: Mutex::default() })
+        Ok(Self { runtime: Some(runtime), client, served: Mutex::default() })
+    }
+
+    /// A client for this configuration that lets an answer take as long as a watch does; its requests run on the
+    /// current runtime.
+    ///
+    /// # Errors
+    /// [`LiveError`] where the configuration cannot be used. Nothing is asked yet.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn watching_client(mut config: Config) -> Result<Client, LiveError> {
+        config.connect_timeout = Some(CONNECT);
+        // Whoever watches knows how long it may be silent.
+        config.read_timeout = None;
+        Client::try_from(config).map_err(LiveError::Client)
     }
 
     fn wait<T>(&self, question: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
-        self.runtime.block_on(question)
+        let gone = || ClusterError::Failed("the event loop is gone".to_owned());
+        self.runtime.as_ref().ok_or_else(gone)?.block_on(question)
     }
 
     /// What the API server serves for a kind; asked once.
@@ -97,27 +114,7 @@ impl Live {
         if let Some(known) = self.served.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(known.clone());
         }
-        let list = if api_version == "v1" {
-            self.client.list_core_api_resources(api_version).await.map_err(|error| failed(&error))?
-        } else {
-            self.client.list_api_group_resources(api_version).await.map_err(|error| {
-                ClusterError::Failed(format!("error finding resource {api_version} / {kind}: {error}"))
-            })?
-        };
-        // Subresources have the kind of what they are a part of, or another.
-        let found = list.resources.into_iter().find(|resource| resource.kind == kind && !resource.name.contains('/'));
-        let found = found.ok_or_else(|| ClusterError::Failed(format!("Cannot find resource {api_version}/{kind}")))?;
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let served = Served {
-            resource: ApiResource {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                api_version: api_version.to_owned(),
-                kind: kind.to_owned(),
-                plural: found.name,
-            },
-            namespaced: found.namespaced,
-        };
+        let served = discover(&self.client, api_version, kind).await?;
         self.served.lock().unwrap_or_else(PoisonError::into_inner).insert(key, served.clone());
         Ok(served)
     }
@@ -180,6 +177,15 @@ impl Live {
     }
 }
 
+impl Drop for Live {
+    /// Ends without waiting: a server may drop this from within an asynchronous task, where waiting panics.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 impl Cluster for Live {
     fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
         self.wait(self.read(resource))
@@ -192,6 +198,32 @@ impl Cluster for Live {
     fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
         self.wait(self.review(request))
     }
+}
+
+/// What the API server serves for a kind.
+pub(crate) async fn discover(client: &Client, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
+    let list = if api_version == "v1" {
+        client.list_core_api_resources(api_version).await.map_err(|error| failed(&error))?
+    } else {
+        client
+            .list_api_group_resources(api_version)
+            .await
+            .map_err(|error| ClusterError::Failed(format!("error finding resource {api_version} / {kind}: {error}")))?
+    };
+    // Subresources have the kind of what they are a part of, or another.
+    let found = list.resources.into_iter().find(|resource| resource.kind == kind && !resource.name.contains('/'));
+    let found = found.ok_or_else(|| ClusterError::Failed(format!("Cannot find resource {api_version}/{kind}")))?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Ok(Served {
+        resource: ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            plural: found.name,
+        },
+        namespaced: found.namespaced,
+    })
 }
 
 fn event_loop() -> Result<Runtime, LiveError> {
@@ -224,6 +256,14 @@ fn mask(object: &mut DynamicObject, masks: Option<&BTreeSet<String>>) {
     }
 }
 
+/// The JSON of an object, with only what the masks name.
+pub(crate) fn masked(object: &[u8], masks: &BTreeSet<String>) -> Result<Vec<u8>, ClusterError> {
+    let failed = |error: serde_json::Error| ClusterError::Failed(error.to_string());
+    let mut object: DynamicObject = serde_json::from_slice(object).map_err(failed)?;
+    mask(&mut object, Some(masks));
+    json(&object)
+}
+
 fn json(value: &impl Serialize) -> Result<Vec<u8>, ClusterError> {
     serde_json::to_vec(value).map_err(|error| ClusterError::Failed(error.to_string()))
 }
@@ -234,7 +274,7 @@ fn failed(error: &kube::Error) -> ClusterError {
 }
 
 /// An error and what led to it, as the policy server prints it: the causes numbered where there are several.
-fn with_causes(error: &dyn StdError) -> String {
+pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut causes = Vec::new();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -233,3 +233,8 @@ fn several_threads_may_ask_at_once() {
         assert_eq!(thread.join().unwrap(), pod(true));
     }
 }
+
+#[tokio::test]
+async fn it_may_be_dropped_where_it_must_not_be_asked() {
+    drop(cluster(api));
+}

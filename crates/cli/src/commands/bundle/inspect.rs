@@ -61,7 +61,7 @@ fn find(source: &Arc<Source>) -> anyhow::Result<String> {
 }
 
 fn read(text: &str) -> Result<Vec<SidecarSet>, BundleError> {
-    Bundle::read(text)?.verify()
+    Bundle::read(text.as_bytes())?.verify()
 }
 
 fn described(name: &str, text: &str, sets: &[SidecarSet]) -> String {

@@ -1,0 +1,216 @@
+//! What the module answers, part by part: the requests, what is sent of them, and what it is for.
+//!
+//! The parts together have the rules of `metadata.yml`; a test compares them.
+
+use serde_json::{Value, json};
+
+use pillion_core::service_account::names::MERGED_PREFIX;
+
+/// Some requests that are answered together: a policy of Kubewarden, or a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Part {
+    /// Pods are injected.
+    Pods,
+    /// The asserting twin: who holds which token, once everybody has changed the Pod.
+    Assert,
+    /// SidecarSets are defaulted, hashed and validated.
+    Sidecarsets,
+    /// What would steal or undo an identity is refused.
+    Guards,
+    /// Secrets that hold tokens.
+    TokenSecrets,
+    /// The ServiceAccount settings of Gardener Shoots.
+    Shoots,
+}
+
+/// Requests, as webhooks and policies name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    group: &'static str,
+    versions: &'static [&'static str],
+    resources: &'static [&'static str],
+    operations: &'static [&'static str],
+}
+
+/// What the API server asks itself before it sends a request.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// What the request has to be.
+    pub name: &'static str,
+    /// CEL.
+    pub expression: String,
+    /// Why it is asked.
+    pub why: &'static str,
+}
+
+const fn rule(
+    group: &'static str,
+    versions: &'static [&'static str],
+    resources: &'static [&'static str],
+    operations: &'static [&'static str],
+) -> Rule {
+    Rule { group, versions, resources, operations }
+}
+
+const V1: &[&str] = &["v1"];
+const KRUISE: &[&str] = &["v1alpha1", "v1beta1"];
+const CREATE: &[&str] = &["CREATE"];
+const UPDATE: &[&str] = &["UPDATE"];
+const WRITE: &[&str] = &["CREATE", "UPDATE"];
+const CHANGE: &[&str] = &["UPDATE", "DELETE"];
+
+const PODS: &[Rule] = &[rule("", V1, &["pods"], CREATE)];
+const SIDECAR_SETS: &[Rule] = &[rule("apps.kruise.io", KRUISE, &["sidecarsets"], WRITE)];
+const GUARDED: &[Rule] = &[
+    rule("", V1, &["pods/ephemeralcontainers"], UPDATE),
+    rule("apps", V1, &["deployments", "statefulsets", "daemonsets", "replicasets"], WRITE),
+    rule("batch", V1, &["jobs", "cronjobs"], WRITE),
+    rule("apps.kruise.io", KRUISE, &["clonesets"], WRITE),
+    rule("", V1, &["serviceaccounts"], CHANGE),
+    rule("rbac.authorization.k8s.io", V1, &["roles", "rolebindings"], CHANGE),
+];
+const SECRETS: &[Rule] = &[rule("", V1, &["secrets"], WRITE)];
+const SHOOTS: &[Rule] = &[rule("core.gardener.cloud", &["v1beta1"], &["shoots"], WRITE)];
+
+impl Rule {
+    /// As an entry of `rules`.
+    pub fn to_value(self) -> Value {
+        json!({
+            "apiGroups": [self.group],
+            "apiVersions": self.versions,
+            "resources": self.resources,
+            "operations": self.operations,
+        })
+    }
+}
+
+impl Part {
+    /// All of them, in the order in which they are rendered.
+    pub const ALL: [Self; 6] =
+        [Self::Pods, Self::Assert, Self::Sidecarsets, Self::Guards, Self::TokenSecrets, Self::Shoots];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Assert => "assert",
+            Self::Sidecarsets => "sidecarsets",
+            Self::Guards => "guards",
+            Self::TokenSecrets => "token-secrets",
+            Self::Shoots => "shoots",
+        }
+    }
+
+    /// The requests.
+    pub fn rules(self) -> &'static [Rule] {
+        match self {
+            Self::Pods | Self::Assert => PODS,
+            Self::Sidecarsets => SIDECAR_SETS,
+            Self::Guards => GUARDED,
+            Self::TokenSecrets => SECRETS,
+            Self::Shoots => SHOOTS,
+        }
+    }
+
+    /// Whether it changes what it is asked about. What does not is asked after everybody who does.
+    pub fn mutates(self) -> bool {
+        matches!(self, Self::Pods | Self::Sidecarsets | Self::TokenSecrets)
+    }
+
+    /// Whether it is about Pods that are created, in the namespaces that are not left out.
+    pub fn is_about_pods(self) -> bool {
+        matches!(self, Self::Pods | Self::Assert)
+    }
+
+    /// What it is for.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Pods => "Injects the SidecarSets of the settings into Pods, and gives them their ServiceAccounts.",
+            Self::Assert => {
+                "The asserting twin. Webhooks that run later than the injecting one can hand the tokens of sidecars to \
+                 other containers. This one validates and sees the Pod as it will be stored: it refuses the Pod where \
+                 a container that is no owner holds a token, or an owner lacks its own. It judges by the same settings."
+            }
+            Self::Sidecarsets => {
+                "Defaults, hashes and validates SidecarSets that people write into the cluster, and asks whether their \
+                 authors hold what they hand out. Conflicts are looked for among the SidecarSets of the settings."
+            }
+            Self::Guards => {
+                "Refuses what would steal or undo an identity: debug containers that reach for a sidecar's token, \
+                 templates that name a merged ServiceAccount, changes of merged objects, the deletion of \
+                 ServiceAccounts in use. It changes nothing, so it validates, and sees what others have made of an \
+                 object. It is apart from the others, so that no Pod waits for it."
+            }
+            Self::TokenSecrets => {
+                "Token Secrets of the old kind: refuses those whose ServiceAccount is not there, and writes its UID \
+                 into the others, so that they do not become tokens of a later ServiceAccount of the same name."
+            }
+            Self::Shoots => {
+                "Rules for the ServiceAccount tokens of the clusters that Gardener runs. It changes nothing."
+            }
+        }
+    }
+
+    /// What the API server asks itself before it sends such a request. They need Kubernetes 1.28; without them more is
+    /// sent, and the answers are the same.
+    pub fn conditions(self) -> Vec<Condition> {
+        match self {
+            Self::Pods | Self::Assert => vec![Condition {
+                name: "is-no-mirror-pod",
+                expression:
+                    "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)"
+                        .to_owned(),
+                why: "Mirror Pods show what a kubelet runs already. They are never changed, and need not wait.",
+            }],
+            Self::Guards => vec![not_the_control_plane(), merged_role(), merged_template()],
+            Self::TokenSecrets => vec![Condition {
+                name: "is-a-token-secret",
+                expression: "has(object.type) && object.type == 'kubernetes.io/service-account-token'".to_owned(),
+                why: "No other Secret leaves the API server.",
+            }],
+            Self::Sidecarsets | Self::Shoots => Vec::new(),
+        }
+    }
+}
+
+fn not_the_control_plane() -> Condition {
+    Condition {
+        name: "is-not-deleted-by-the-control-plane",
+        expression: "request.operation != 'DELETE' || !(request.userInfo.username in [\n  \
+                     'system:serviceaccount:kube-system:namespace-controller',\n  \
+                     'system:serviceaccount:kube-system:generic-garbage-collector',\n  \
+                     'system:kube-controller-manager'\n])"
+            .to_owned(),
+        why: "They delete what has to go. They would be let through, but not while nobody answers.",
+    }
+}
+
+fn merged_role() -> Condition {
+    Condition {
+        name: "is-a-merged-role",
+        expression: format!(
+            "!(request.kind.kind in ['Role', 'RoleBinding']) || oldObject.metadata.name.startsWith('{MERGED_PREFIX}')"
+        ),
+        why: "Of Roles and RoleBindings, only merged ones matter. Without this, the API server could not even write \
+              its own while nobody answers.",
+    }
+}
+
+/// The second list is for `CronJob`s. A Deployment with a `jobTemplate` does not exist, so both can be looked at.
+fn merged_template() -> Condition {
+    let named = |field: &str| format!("(has(pod.{field}) && pod.{field}.startsWith('{MERGED_PREFIX}'))");
+    Condition {
+        name: "is-a-template-with-a-merged-account",
+        expression: format!(
+            "request.kind.kind in ['Pod', 'ServiceAccount', 'Role', 'RoleBinding'] || (\n  \
+             (has(object.spec.template) && has(object.spec.template.spec) ?\n    [object.spec.template.spec] : []) +\n  \
+             (has(object.spec.jobTemplate) && has(object.spec.jobTemplate.spec.template.spec) ?\n    \
+             [object.spec.jobTemplate.spec.template.spec] : [])\n\
+             ).exists(pod,\n  {} ||\n  {})",
+            named("serviceAccountName"),
+            named("serviceAccount"),
+        ),
+        why: "Of workloads, only those whose Pods would run under a merged ServiceAccount; the second list is for \
+              CronJobs.",
+    }
+}

@@ -1,0 +1,179 @@
+//! From the core's tables of fields to a structural schema, as apiextensions.k8s.io/v1 wants it.
+//!
+//! OpenKruise's definition leaves core/v1 types alone: containers keep fields that it does not know, and volumes
+//! have no schema. Here a container's own fields have their types, so that `kubectl explain` shows them, and `null` is
+//! accepted for each; what is below them is not looked at. The webhook decodes all of it.
+
+use pillion_core::schema::{Field, Kind, Schema};
+use pillion_core::service_account::declared;
+use serde_json::{Map, Value, json};
+
+use super::descriptions;
+use crate::schema::fields;
+
+/// What a definition requires, by type.
+const REQUIRED: [(&str, &[&str]); 7] = [
+    ("ResourcesPolicy", &["targetContainersMode", "resourcesExpr"]),
+    ("ObjectFieldSelector", &["fieldPath"]),
+    ("UpdateScatterTerm", &["key", "value"]),
+    ("UpdatePriorityOrderTerm", &["orderedKey"]),
+    ("UpdatePriorityWeightTerm", &["matchSelector", "weight"]),
+    ("LabelSelectorRequirement", &["key", "operator"]),
+    ("SidecarSetStatus", &["matchedPods", "readyPods", "updatedPods"]),
+];
+/// The values that it takes and no others, and what it fills in before any webhook is called.
+const ENUMS: [(&str, &str, &[&str]); 2] = [
+    ("ResourcesPolicy", "targetContainersMode", &["sum", "max"]),
+    ("SidecarSetInjectRevision", "policy", &["Always", "Partial"]),
+];
+const DEFAULTS: [(&str, &str, &str); 3] = [
+    ("ResourcesPolicy", "targetContainersNameRegex", ".*"),
+    ("SidecarSetInjectRevision", "policy", "Always"),
+    ("LocalObjectReference", "name", ""),
+];
+/// Types that server-side apply takes as a whole, and so do their lists.
+const ATOMIC: [&str; 3] = ["LabelSelector", "LocalObjectReference", "ObjectFieldSelector"];
+const ATOMIC_LISTS: [&str; 2] = ["LabelSelector", "LabelSelectorRequirement"];
+/// The types of a container's fields that Kubernetes does not have.
+const OWN: [&str; 4] = ["SidecarContainerUpgradeStrategy", "ShareVolumePolicy", "TransferEnvVar", "ResourcesPolicy"];
+
+/// The schema of a version. `is_union`: with the fields that only the other one has.
+pub(super) fn of(table: &Schema, is_union: bool) -> Value {
+    let mut properties = Map::new();
+    for field in table.fields {
+        let schema = match (field.name, field.kind) {
+            ("metadata", _) => json!({"type": "object"}),
+            ("spec", Kind::Object(spec)) => documented(self::spec(spec, is_union), table.name, "spec"),
+            _ => property(table, field),
+        };
+        properties.insert(field.name.to_owned(), schema);
+    }
+    described(json!({"type": "object", "properties": properties}), fields::of_type(table.name))
+}
+
+fn spec(table: &'static Schema, is_union: bool) -> Value {
+    let mut schema = object(table);
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
+    if is_union {
+        for name in ["namespace", "customVersion"] {
+            properties.insert(name.to_owned(), documented(json!({"type": "string"}), table.name, name));
+        }
+    }
+    // No table has these: they are in no hash and in no revision.
+    for field in declared::FIELDS {
+        let is_list = field.name == declared::PERMISSIONS.name;
+        let kind = if is_list { json!({"type": "array", "items": policy_rule()}) } else { json!({"type": "string"}) };
+        properties.insert(field.name.to_owned(), documented(kind, table.name, field.name));
+    }
+    schema
+}
+
+fn object(table: &Schema) -> Value {
+    let properties: Map<String, Value> =
+        table.fields.iter().map(|field| (field.name.to_owned(), property(table, field))).collect();
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("properties".to_owned(), properties.into());
+    if let Some((_, required)) = REQUIRED.iter().find(|(owner, _)| *owner == table.name) {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    if ATOMIC.contains(&table.name) {
+        schema.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
+    }
+    described(schema.into(), fields::of_type(table.name))
+}
+
+fn property(owner: &Schema, field: &Field) -> Value {
+    let mut schema = match (field.name, field.kind) {
+        ("containers" | "initContainers", Kind::Objects(table)) => json!({"type": "array", "items": container(table)}),
+        ("volumes", _) => json!({"type": "array", "items": anything()}),
+        (_, kind) => typed(kind),
+    };
+    if let Some(schema) = schema.as_object_mut() {
+        let is_it = |of: &str, name: &str| (of, name) == (owner.name, field.name);
+        if let Some((_, _, values)) = ENUMS.iter().find(|(of, name, _)| is_it(of, name)) {
+            schema.insert("enum".to_owned(), json!(values));
+        }
+        if let Some((_, _, value)) = DEFAULTS.iter().find(|(of, name, _)| is_it(of, name)) {
+            schema.insert("default".to_owned(), json!(value));
+        }
+        if matches!(field.kind, Kind::Objects(_) | Kind::Texts) && ATOMIC_LISTS.contains(&owner.name) {
+            schema.insert("x-kubernetes-list-type".to_owned(), "atomic".into());
+        }
+    }
+    documented(schema, owner.name, field.name)
+}
+
+fn typed(kind: Kind) -> Value {
+    match kind {
+        Kind::Text => json!({"type": "string"}),
+        Kind::Time => json!({"type": "string", "format": "date-time"}),
+        Kind::Bool => json!({"type": "boolean"}),
+        Kind::Int32 => json!({"type": "integer", "format": "int32"}),
+        Kind::Int64 => json!({"type": "integer", "format": "int64"}),
+        Kind::IntOrString => {
+            json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true})
+        }
+        Kind::Object(table) => object(table),
+        Kind::Objects(table) => json!({"type": "array", "items": object(table)}),
+        Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        Kind::TextMap => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        Kind::Quantity | Kind::QuantityMap | Kind::Any => anything(),
+    }
+}
+
+/// A container: its fields have types, and others are kept.
+fn container(table: &Schema) -> Value {
+    let mut schema = object(table);
+    let Some(parts) = schema.as_object_mut() else { return schema };
+    parts.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
+    for field in table.fields {
+        let loose = match field.kind {
+            Kind::Object(of) | Kind::Objects(of) if OWN.contains(&of.name) => continue,
+            Kind::Text if field.name == "podInjectPolicy" => continue,
+            Kind::Object(_) => {
+                json!({"type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true})
+            }
+            Kind::Objects(_) | Kind::Texts => json!({"type": "array", "nullable": true, "items": anything()}),
+            kind => nullable(typed(kind)),
+        };
+        if let Some(properties) = parts.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.insert(field.name.to_owned(), documented(loose, table.name, field.name));
+        }
+    }
+    schema
+}
+
+/// One of the `serviceAccountPermissions`.
+fn policy_rule() -> Value {
+    let texts = || json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"});
+    let mut properties: Map<String, Value> = fields::described(fields::POLICY_RULE)
+        .map(|field| (field.name().to_owned(), described(texts(), field.text)))
+        .collect();
+    properties.insert("nonResourceURLs".to_owned(), described(texts(), descriptions::URLS));
+    let schema = json!({"type": "object", "properties": properties, "required": ["verbs"]});
+    described(schema, fields::of_type(fields::POLICY_RULE))
+}
+
+fn anything() -> Value {
+    json!({"x-kubernetes-preserve-unknown-fields": true})
+}
+
+fn nullable(schema: Value) -> Value {
+    with(schema, "nullable", true.into())
+}
+
+fn documented(schema: Value, owner: &str, name: &str) -> Value {
+    described(schema, descriptions::of_field(owner, name))
+}
+
+fn described(schema: Value, text: &str) -> Value {
+    if text.is_empty() { schema } else { with(schema, "description", text.into()) }
+}
+
+fn with(mut schema: Value, key: &str, value: Value) -> Value {
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert(key.to_owned(), value);
+    }
+    schema
+}

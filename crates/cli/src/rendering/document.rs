@@ -1,0 +1,215 @@
+//! An object to be applied, with what it is for.
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+
+use crate::yaml::{self, Tree};
+
+/// The widest line of a comment.
+const COLUMNS: usize = 118;
+
+/// One object, and comments for whoever reads it as YAML.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The file that it belongs into, without the extension.
+    pub file: &'static str,
+    /// What it is for: a few sentences.
+    pub about: String,
+    /// The object.
+    pub object: Value,
+    /// JSON pointers, and what is to be said about what stands there.
+    comments: Vec<(String, String)>,
+}
+
+impl Document {
+    /// An object without further comments.
+    pub fn new(file: &'static str, about: impl Into<String>, object: Value) -> Self {
+        Self { file, about: about.into(), object, comments: Vec::new() }
+    }
+
+    /// The same with a comment before what stands at a JSON pointer; empty ones say nothing.
+    #[must_use]
+    pub fn with_comment(mut self, pointer: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        if !text.is_empty() {
+            self.comments.push((pointer.into(), text));
+        }
+        self
+    }
+
+    /// Kind, namespace and name, as kubectl shows them.
+    pub fn title(&self) -> String {
+        let text = |path: &[&str]| pillion_core::json::text(&self.object, path).to_owned();
+        let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
+        match text(&["metadata", "namespace"]).as_str() {
+            "" => format!("{kind} {name}"),
+            namespace => format!("{kind} {namespace}/{name}"),
+        }
+    }
+
+    /// The object as YAML with its comments.
+    ///
+    /// # Errors
+    /// Where a comment has no place in the object: a mistake of this program.
+    pub fn to_yaml(&self) -> anyhow::Result<String> {
+        let tree = Tree::conventional(&self.object);
+        let mut comments = vec![(0, self.about.as_str())];
+        for (pointer, comment) in &self.comments {
+            let tokens: Vec<&str> = pointer.split('/').skip(1).collect();
+            let line = line(&tree, &tokens).with_context(|| format!("{}: nothing at {pointer}", self.title()))?;
+            comments.push((line, comment));
+        }
+        comments.sort_by_key(|(line, _)| *line);
+        Ok(interleave(&yaml::document(&tree), &comments))
+    }
+}
+
+/// The line, from 0, on which a part of a printed tree starts.
+fn line(tree: &Tree, tokens: &[&str]) -> Option<usize> {
+    let Some((token, rest)) = tokens.split_first() else { return Some(0) };
+    let mut before = 0;
+    match tree {
+        Tree::Map(entries) => {
+            for (key, value) in entries {
+                if key == token {
+                    // What is below stands on the lines after the key.
+                    return Some(if rest.is_empty() { before } else { before + 1 + line(value, rest)? });
+                }
+                before += yaml::document(&Tree::Map(vec![(key.clone(), value.clone())])).lines().count();
+            }
+            None
+        }
+        Tree::List(items) => {
+            let (earlier, from) = items.split_at_checked(token.parse().ok()?)?;
+            before += yaml::document(&Tree::List(earlier.to_vec())).lines().count() * usize::from(!earlier.is_empty());
+            line(from.first()?, rest).map(|line| before + line)
+        }
+        Tree::Scalar(_) => None,
+    }
+}
+
+/// The text with comments before the lines of these numbers, which ascend.
+fn interleave(text: &str, comments: &[(usize, &str)]) -> String {
+    let mut out = String::new();
+    let mut left = comments;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        while let [(at, comment), rest @ ..] = left
+            && *at <= number
+        {
+            let indent = line.len() - line.trim_start_matches(' ').len();
+            for line in wrapped(comment, COLUMNS.saturating_sub(indent)) {
+                out.extend(std::iter::repeat_n(' ', indent));
+                out.push_str(&line);
+                out.push('\n');
+            }
+            left = rest;
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+/// A comment on lines of so many characters.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("# {word}")),
+        }
+    }
+    lines
+}
+
+/// `metadata` with the labels that Kubernetes recommends. `extra` are annotations; none are written where it has none.
+pub fn metadata(name: &str, namespace: Option<&str>, instance: &str, component: &str, extra: &Value) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), name.into());
+    if let Some(namespace) = namespace {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    metadata.insert("labels".to_owned(), labels(instance, component));
+    if extra.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+        metadata.insert("annotations".to_owned(), extra.clone());
+    }
+    metadata.into()
+}
+
+fn labels(instance: &str, component: &str) -> Value {
+    let mut labels = selector(instance, component);
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert("app.kubernetes.io/managed-by".to_owned(), "pillion".into());
+        labels.insert("app.kubernetes.io/part-of".to_owned(), "pillion".into());
+        labels.insert("app.kubernetes.io/version".to_owned(), env!("CARGO_PKG_VERSION").into());
+    }
+    labels
+}
+
+/// The labels that do not change from one version to the next, for selectors.
+pub fn selector(instance: &str, component: &str) -> Value {
+    json!({
+        "app.kubernetes.io/name": "pillion",
+        "app.kubernetes.io/instance": instance,
+        "app.kubernetes.io/component": component,
+    })
+}
+
+/// The objects as one YAML text.
+///
+/// # Errors
+/// As [`Document::to_yaml`].
+pub fn to_yaml<'a>(documents: impl IntoIterator<Item = &'a Document>) -> anyhow::Result<String> {
+    let texts: Vec<String> = documents.into_iter().map(Document::to_yaml).collect::<Result<_, _>>()?;
+    Ok(texts.join("---\n"))
+}
+
+/// The objects as one JSON text: one as it is, several as a List.
+///
+/// # Errors
+/// None that a value could have.
+pub fn to_json<'a>(documents: impl IntoIterator<Item = &'a Document>) -> anyhow::Result<String> {
+    let objects: Vec<Value> = documents.into_iter().map(|document| document.object.clone()).collect();
+    let value = match <[Value; 1]>::try_from(objects) {
+        Ok([object]) => object,
+        Err(objects) => json!({"apiVersion": "v1", "kind": "List", "items": objects}),
+    };
+    let mut text = serde_json::to_string_pretty(&Tree::conventional(&value))?;
+    text.push('\n');
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_stand_before_what_they_are_about() {
+        let object =
+            json!({"kind": "Role", "metadata": {"name": "a"}, "rules": [{"verbs": ["get"]}, {"verbs": ["list"]}]});
+        let document = Document::new("f", "What it is for.", object)
+            .with_comment("/rules/1", "Second.")
+            .with_comment("/rules", "All.")
+            .with_comment("/rules/0", "First.")
+            .with_comment("/rules/0/verbs", "");
+        assert_eq!(
+            document.to_yaml().unwrap(),
+            "# What it is for.\nkind: Role\nmetadata:\n  name: a\n# All.\nrules:\n# First.\n- verbs:\n  - get\n# Second.\n- verbs:\n  - list\n"
+        );
+    }
+
+    #[test]
+    fn a_comment_without_a_place_is_an_error() {
+        let document = Document::new("f", "", json!({"kind": "Role"})).with_comment("/rules/1", "lost");
+        assert!(document.to_yaml().unwrap_err().to_string().contains("nothing at /rules/1"));
+    }
+
+    #[test]
+    fn long_comments_are_wrapped_at_words() {
+        assert_eq!(wrapped("one two three four", 11), ["# one two", "# three", "# four"]);
+        assert_eq!(wrapped("incomprehensibilities", 5), ["# incomprehensibilities"]);
+        assert_eq!(wrapped("", 5), [""; 0]);
+    }
+}

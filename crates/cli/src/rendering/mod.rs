@@ -1,0 +1,168 @@
+//! The manifests that a cluster needs to run Pillion, from one file of settings: for Kubewarden ([`kubewarden`]), or
+//! with a server of its own ([`standalone`]); and the SidecarSet definition ([`crd`]).
+//!
+//! Everything here is a function of settings and options, so that the same input gives the same bytes. What is written
+//! can be applied again and again: no times, no empty lists, no values that the API server would write otherwise.
+
+pub mod access;
+pub mod answers;
+pub mod crd;
+pub mod document;
+pub mod kubewarden;
+pub mod needs;
+pub mod options;
+pub mod standalone;
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use pillion_core::names;
+use pillion_core::settings::{Role, Settings};
+use serde_json::{Map, Value, json};
+
+use self::answers::{Condition, Part};
+use self::document::Document;
+use self::needs::Needs;
+use self::options::{Common, FailurePolicy};
+
+/// What is to be applied, and what has to be said about it.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// The objects, in the order in which they are best applied.
+    pub documents: Vec<Document>,
+    /// What to know or to do, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Settings as they were written and as they were decoded, and what they need.
+struct Input {
+    raw: Map<String, Value>,
+    needs: Needs,
+}
+
+impl Input {
+    /// Settings that are valid.
+    fn of(settings: &Value, common: &Common) -> anyhow::Result<Self> {
+        let decoded = match Settings::decode(settings.clone()) {
+            Ok(decoded) => decoded,
+            Err(errors) => {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                bail!("the settings cannot be decoded: {}", errors.join("; "))
+            }
+        };
+        if decoded.role == Role::Assert {
+            bail!(
+                "the settings have the role Assert; leave it out: the asserting twin is rendered from the same settings"
+            );
+        }
+        let needs = Needs::of(settings, &decoded, common.any_sidecar_sets)?.without(&common.without);
+        let mut raw = settings.as_object().cloned().unwrap_or_default();
+        raw.retain(|key, value| key != "role" && !value.is_null());
+        Ok(Self { raw, needs })
+    }
+
+    /// What a part has as its settings: what it reads of them.
+    fn settings_for(&self, part: Part) -> Value {
+        let mut settings = match part {
+            Part::TokenSecrets => {
+                let mut settings = self.raw.clone();
+                settings.retain(|key, _| key == "serviceAccounts");
+                if let Some(rules) = settings.get_mut("serviceAccounts").and_then(Value::as_object_mut) {
+                    rules.retain(|key, _| key.starts_with("legacyToken"));
+                }
+                settings.retain(|_, rules| rules.as_object().is_some_and(|rules| !rules.is_empty()));
+                settings
+            }
+            Part::Shoots => {
+                let mut settings = self.raw.clone();
+                settings.retain(|key, _| key == "shoots");
+                settings
+            }
+            _ => self.raw.clone(),
+        };
+        if part == Part::Assert {
+            settings.insert("role".to_owned(), "Assert".into());
+        }
+        settings.into()
+    }
+
+    /// What is worth saying whichever way Pillion runs.
+    fn notes(&self, common: &Common) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut note = |is_so: bool, text: String| {
+            if is_so {
+                notes.push(text);
+            }
+        };
+        let needs = &self.needs;
+        let has_system_role = !common.no_system_role && !access::in_system_namespace(needs).is_empty();
+        note(
+            has_system_role,
+            format!(
+                "the Role in namespace \"{}\" needs this namespace to exist; where it does not, use --no-system-role, or \
+                 set systemNamespace in the settings",
+                needs.system_namespace
+            ),
+        );
+        for part in [Part::Guards, Part::Assert, Part::TokenSecrets] {
+            note(
+                needs.has_identities && common.without.contains(&part),
+                format!(
+                    "identities are on, and the {} are left out: docs/security.md says what is open then",
+                    part.name()
+                ),
+            );
+        }
+        note(
+            needs.has(Part::Pods) && common.failure_policy == FailurePolicy::Ignore,
+            "with --failure-policy Ignore, Pods start without their sidecars while nobody answers".to_owned(),
+        );
+        note(
+            common.guard_failure_policy == FailurePolicy::Ignore,
+            "with --guard-failure-policy Ignore, nothing is guarded while nobody answers".to_owned(),
+        );
+        if let Some((key, value)) = &common.opt_out_label {
+            note(true, format!("whoever creates Pods can keep every sidecar out with the label {key}={value}"));
+        }
+        notes
+    }
+}
+
+/// Every namespace but these.
+fn namespace_selector(excluded: &BTreeSet<&str>) -> Value {
+    let excluded = json!({"key": names::NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": excluded});
+    json!({"matchExpressions": [excluded]})
+}
+
+/// The namespaces in which nothing is injected.
+fn excluded<'a>(common: &'a Common, needs: &'a Needs) -> BTreeSet<&'a str> {
+    let mut excluded: BTreeSet<&str> = common.exclude_namespaces.iter().map(String::as_str).collect();
+    excluded.extend(["kube-system", needs.system_namespace.as_str()]);
+    excluded
+}
+
+/// Everything without a label.
+fn object_selector((key, value): &(String, String)) -> Value {
+    json!({"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]})
+}
+
+fn rules(part: Part) -> Value {
+    part.rules().iter().map(|rule| rule.to_value()).collect()
+}
+
+fn conditions(conditions: &[Condition]) -> Value {
+    conditions.iter().map(|condition| json!({"name": condition.name, "expression": condition.expression})).collect()
+}
+
+/// Why the conditions below a JSON pointer are asked, as comments.
+fn explain(document: Document, pointer: &str, conditions: &[Condition]) -> Document {
+    conditions.iter().enumerate().fold(document, |document, (index, condition)| {
+        document.with_comment(format!("{pointer}/{index}"), condition.why)
+    })
+}
+
+fn insert(map: &mut Value, key: &str, value: Value) {
+    if let Some(map) = map.as_object_mut() {
+        map.insert(key.to_owned(), value);
+    }
+}

@@ -1,0 +1,175 @@
+//! What settings need: which parts have something to do, and what these read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_core::json;
+use pillion_core::revision::Selection;
+use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
+use pillion_core::settings::Settings;
+use pillion_core::sidecar_set::SidecarSet;
+use serde_json::Value;
+
+use super::answers::Part;
+
+/// A kind of objects that is read, one by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Read {
+    /// For a `namespaceSelector`, and before something of a namespace is kept from being deleted.
+    Namespace,
+    /// The whitelist of `patchPodMetadata`, and bundles.
+    ConfigMap,
+    /// Revisions of SidecarSets.
+    ControllerRevision,
+    /// The accounts of sidecars and of token Secrets.
+    ServiceAccount,
+    /// Of merged accounts.
+    Role,
+    /// Of merged accounts.
+    RoleBinding,
+}
+
+impl Read {
+    /// `apiVersion` and kind.
+    pub fn kind(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Namespace => ("v1", "Namespace"),
+            Self::ConfigMap => ("v1", "ConfigMap"),
+            Self::ControllerRevision => ("apps/v1", "ControllerRevision"),
+            Self::ServiceAccount => ("v1", "ServiceAccount"),
+            Self::Role => ("rbac.authorization.k8s.io/v1", "Role"),
+            Self::RoleBinding => ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+        }
+    }
+}
+
+/// What settings need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// What each part that has something to do reads.
+    pub parts: BTreeMap<Part, BTreeSet<Read>>,
+    /// Whether authors of SidecarSets, and their ServiceAccounts, are asked for what they may do.
+    pub asks_authors: bool,
+    /// Whether SidecarSets may have identities.
+    pub has_identities: bool,
+    /// Where the whitelist and the revisions are.
+    pub system_namespace: String,
+    /// Whether the whitelist is read, and not a part of the settings.
+    pub reads_whitelist: bool,
+    /// `bundleRef`: namespace and name of the ConfigMap.
+    pub bundle: Option<(String, String)>,
+}
+
+impl Needs {
+    /// What these settings need, which were decoded to `settings`. `any`: and what they would need with any other
+    /// SidecarSets.
+    ///
+    /// # Errors
+    /// The bundle in them is damaged.
+    pub fn of(raw: &Value, settings: &Settings, any: bool) -> anyhow::Result<Self> {
+        let bundle = json::text(raw, &["bundleRef", "name"]);
+        let bundle = Some((json::text(raw, &["bundleRef", "namespace"]), bundle)).filter(|(_, name)| !name.is_empty());
+        let sets = settings.all_sidecar_sets()?;
+        // Nobody knows what a bundle in the cluster will hold.
+        let sets = Sets { known: &sets, settings, any: any || bundle.is_some() };
+        let has_identities = settings.gates.service_account_injection;
+        let reads_whitelist = settings.patch_pod_metadata_whitelist.is_none();
+        let rules = &settings.service_accounts;
+        let is_kept = json::at(raw, &["serviceAccounts", "legacyTokenSecrets"]).is_some_and(|value| !value.is_null());
+
+        let mut parts = BTreeMap::new();
+        let mut part = |part: Part, is_needed: bool, reads: &[(Read, bool)]| {
+            if is_needed {
+                let mut reads: BTreeSet<Read> =
+                    reads.iter().filter(|(_, is_read)| *is_read).map(|(of, _)| *of).collect();
+                let knows_sets = !matches!(part, Part::TokenSecrets | Part::Shoots);
+                if knows_sets && bundle.is_some() {
+                    reads.insert(Read::ConfigMap);
+                }
+                parts.insert(part, reads);
+            }
+        };
+        let for_pods = [
+            (Read::Namespace, sets.any(|set| set.spec(&["namespaceSelector"]).is_some())),
+            (Read::ControllerRevision, sets.any(|set| sets.names_a_revision_elsewhere(set))),
+            (Read::ServiceAccount, has_identities && sets.any(|set| declared(set).service_account.is_some())),
+            (Read::Role, has_identities && sets.may_merge()),
+            (Read::RoleBinding, has_identities && sets.may_merge()),
+        ];
+        part(Part::Pods, true, &for_pods);
+        part(Part::Assert, has_identities, &for_pods);
+        let for_sets = [
+            (Read::ConfigMap, reads_whitelist),
+            (Read::ControllerRevision, true),
+            (Read::ServiceAccount, has_identities),
+        ];
+        part(Part::Sidecarsets, true, &for_sets);
+        part(Part::Guards, has_identities || rules.protect_default, &[(Read::Namespace, true)]);
+        part(Part::TokenSecrets, has_identities || is_kept, &[(Read::ServiceAccount, true)]);
+        part(Part::Shoots, settings.shoots.enabled, &[]);
+        Ok(Self {
+            parts,
+            asks_authors: has_identities || rules.require_create_pods,
+            has_identities,
+            system_namespace: settings.system_namespace.clone(),
+            reads_whitelist,
+            bundle: bundle.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+        })
+    }
+
+    /// The same without some parts.
+    #[must_use]
+    pub fn without(mut self, parts: &[Part]) -> Self {
+        self.parts.retain(|part, _| !parts.contains(part));
+        self.asks_authors &= self.has(Part::Sidecarsets);
+        self.reads_whitelist &= self.has(Part::Sidecarsets);
+        self
+    }
+
+    /// Whether a part has something to do.
+    pub fn has(&self, part: Part) -> bool {
+        self.parts.contains_key(&part)
+    }
+
+    /// Whether any part reads these.
+    pub fn reads(&self, read: Read) -> bool {
+        self.parts.values().any(|reads| reads.contains(&read))
+    }
+}
+
+/// The SidecarSets that can be injected.
+struct Sets<'a> {
+    known: &'a [SidecarSet],
+    settings: &'a Settings,
+    /// Whether there may be others.
+    any: bool,
+}
+
+impl Sets<'_> {
+    fn any(&self, is_it: impl Fn(&SidecarSet) -> bool) -> bool {
+        self.any || self.known.iter().any(is_it)
+    }
+
+    /// One account alone is not merged.
+    fn may_merge(&self) -> bool {
+        self.any || self.known.iter().filter(|set| merges(set)).count() > 1
+    }
+
+    fn names_a_revision_elsewhere(&self, set: &SidecarSet) -> bool {
+        match Selection::of(set) {
+            Some(Selection::Name(name)) => {
+                !self.settings.controller_revisions.iter().any(|revision| revision.name() == name)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a set says about its identity; nothing where that is wrong, which is not for here.
+fn declared(set: &SidecarSet) -> Declared {
+    Declared::of(set).unwrap_or_default()
+}
+
+fn merges(set: &SidecarSet) -> bool {
+    let declared = declared(set);
+    declared.service_account.is_some() && declared.on_conflict == OnConflict::Merge && declared.mode != Mode::Isolate
+}

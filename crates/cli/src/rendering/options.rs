@@ -1,0 +1,189 @@
+//! What is asked of a rendering beside the settings.
+
+use clap::ValueEnum;
+use pillion_core::format;
+
+use super::answers::Part;
+
+/// What happens to a request while nobody answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum FailurePolicy {
+    /// It is refused.
+    #[default]
+    Fail,
+    /// It is accepted as it is.
+    Ignore,
+}
+
+impl FailurePolicy {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fail => "Fail",
+            Self::Ignore => "Ignore",
+        }
+    }
+}
+
+/// Whether a policy refuses, or only says in its log what it would refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Enforcement {
+    /// It injects and refuses.
+    #[default]
+    Protect,
+    /// It logs what it would refuse, and injects nothing.
+    Monitor,
+}
+
+/// Where the server gets its certificate from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Certificates {
+    /// It makes its own, keeps it in a Secret, and writes its CA into the webhook configurations.
+    #[default]
+    SelfSigned,
+    /// From cert-manager, which also writes the CA into the webhook configurations.
+    CertManager,
+    /// From a Secret that is there.
+    Files,
+}
+
+/// Options of both ways to run Pillion.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Common {
+    /// What the objects are called, or their names begin with; for a second installation beside the first.
+    #[arg(long, value_name = "NAME", default_value = "pillion", value_parser = service)]
+    pub name: String,
+    /// Also grant what other SidecarSets than those of the settings could need, so that SidecarSets can be changed
+    /// without rendering anew.
+    #[arg(long)]
+    pub any_sidecar_sets: bool,
+    /// Parts to leave out. What the settings do not need is left out in any case.
+    #[arg(long, value_name = "PART,...", value_delimiter = ',')]
+    pub without: Vec<Part>,
+    /// Namespaces in which nothing is injected, beside kube-system and the settings' systemNamespace.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
+    pub exclude_namespaces: Vec<String>,
+    /// Inject nothing into Pods with this label. Whoever creates Pods can set it: sidecars are no longer mandatory.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = opt_out)]
+    pub opt_out_label: Option<(String, String)>,
+    /// What becomes of Pods while nobody answers.
+    #[arg(long, value_enum, default_value_t, value_name = "Fail|Ignore", hide_possible_values = true)]
+    pub failure_policy: FailurePolicy,
+    /// What becomes of everything else while nobody answers.
+    #[arg(long, value_enum, default_value_t, value_name = "Fail|Ignore", hide_possible_values = true)]
+    pub guard_failure_policy: FailurePolicy,
+    /// Leave out the Role for the systemNamespace: where that namespace does not exist, as without OpenKruise.
+    #[arg(long)]
+    pub no_system_role: bool,
+}
+
+impl Common {
+    /// What becomes of the requests of a part while nobody answers.
+    pub fn failure_policy(&self, part: Part) -> FailurePolicy {
+        if part.is_about_pods() { self.failure_policy } else { self.guard_failure_policy }
+    }
+}
+
+/// Options for Kubewarden.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Kubewarden {
+    /// What both ways share.
+    #[command(flatten)]
+    pub common: Common,
+    /// The module, in the registry that it was pushed to.
+    #[arg(long, value_name = "REFERENCE", default_value = concat!("registry://ghcr.io/pillion/policies/pillion:v", env!("CARGO_PKG_VERSION")))]
+    pub module: String,
+    /// The policy server that runs the policies; absent: Kubewarden's default one.
+    #[arg(long, value_name = "NAME", value_parser = subdomain)]
+    pub policy_server: Option<String>,
+    /// The ServiceAccount that the policy server runs under.
+    #[arg(long, value_name = "NAME", default_value = "policy-server", value_parser = subdomain)]
+    pub service_account: String,
+    /// The namespace of the policy server.
+    #[arg(short, long, value_name = "NAME", default_value = "kubewarden", value_parser = label)]
+    pub namespace: String,
+    /// monitor: nothing is refused and nothing is injected, to begin with.
+    #[arg(long, value_enum, default_value_t, value_name = "protect|monitor", hide_possible_values = true)]
+    pub mode: Enforcement,
+    /// Also render the SidecarSet definition, for a cluster without OpenKruise.
+    #[arg(long)]
+    pub crd: bool,
+}
+
+/// Options for Pillion's own server.
+#[derive(Clone, Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
+pub struct Standalone {
+    /// What both ways share.
+    #[command(flatten)]
+    pub common: Common,
+    /// The namespace of the server.
+    #[arg(short, long, value_name = "NAME", default_value = "pillion-system", value_parser = label)]
+    pub namespace: String,
+    /// The image of pillion.
+    #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION")))]
+    pub image: String,
+    /// How many servers; with two or more, a PodDisruptionBudget keeps all but one.
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    pub replicas: u16,
+    /// Where the certificate comes from.
+    #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+    pub certificates: Certificates,
+    /// The Secret with tls.crt and tls.key: the one that is made, or with `files` the one that is there.
+    #[arg(long, value_name = "NAME", default_value = "pillion-serve-tls", value_parser = subdomain)]
+    pub tls_secret: String,
+    /// An issuer of cert-manager, such as ClusterIssuer/internal; absent: one with a CA of its own is rendered.
+    #[arg(long, value_name = "KIND/NAME", value_parser = issuer)]
+    pub issuer: Option<(String, String)>,
+    /// Ports of the API server, for the NetworkPolicy.
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
+    pub api_server_ports: Vec<u16>,
+    /// The PriorityClass of the server; absent: the cluster's default.
+    #[arg(long, value_name = "NAME", value_parser = subdomain)]
+    pub priority_class: Option<String>,
+    /// Leave out the Namespace, where it is there already.
+    #[arg(long)]
+    pub no_namespace: bool,
+    /// Leave out the SidecarSet definition, where OpenKruise or another installation has brought one.
+    #[arg(long)]
+    pub no_crd: bool,
+    /// Leave out the NetworkPolicy.
+    #[arg(long)]
+    pub no_network_policy: bool,
+    /// The CA that signed the certificate, as `caBundle` wants it.
+    #[arg(skip)]
+    pub ca_bundle: Option<String>,
+}
+
+fn label(text: &str) -> Result<String, String> {
+    format::dns_label(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
+}
+
+/// A Service is called so, too: RFC 1035.
+fn service(text: &str) -> Result<String, String> {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err("a name begins with a letter, since a Service has it".to_owned());
+    }
+    label(text)
+}
+
+fn subdomain(text: &str) -> Result<String, String> {
+    format::dns_subdomain(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
+}
+
+fn opt_out(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
+    match format::qualified_name(key).or_else(|| format::label_value(value)) {
+        Some(wrong) => Err(wrong.to_owned()),
+        None => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+fn issuer(text: &str) -> Result<(String, String), String> {
+    let (kind, name) = text.split_once('/').ok_or("an issuer is written KIND/NAME, such as ClusterIssuer/internal")?;
+    if !matches!(kind, "Issuer" | "ClusterIssuer") {
+        return Err("the kind is Issuer or ClusterIssuer".to_owned());
+    }
+    Ok((kind.to_owned(), subdomain(name)?))
+}

@@ -1,0 +1,88 @@
+//! Pillion's own server, its webhooks, and what it may do.
+
+mod certificates;
+mod rights;
+pub mod server;
+mod webhooks;
+mod workload;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::access::{self, Reader};
+use super::crd::{self, Conversion};
+use super::options::{Certificates, Standalone};
+use super::{Input, Rendered};
+use crate::yaml;
+
+/// What a ConfigMap may hold.
+const CONFIG_MAP: usize = 1 << 20;
+
+/// The objects for these settings.
+///
+/// # Errors
+/// The settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
+pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
+    let common = &options.common;
+    let input = Input::of(settings, common)?;
+    let text = yaml::document(&yaml::Tree::conventional(&Value::Object(input.raw.clone())));
+    if text.len() >= CONFIG_MAP {
+        bail!(
+            "the settings have {} bytes, and a ConfigMap takes less than 1 MiB; compile the SidecarSets with pillion \
+             bundle --settings -o yaml",
+            text.len()
+        );
+    }
+    let annotations = certificates::annotations(options);
+    let mut documents = Vec::new();
+    if !options.no_namespace {
+        documents.push(workload::namespace(options));
+    }
+    documents.push(workload::service_account(options));
+    let reader = Reader {
+        instance: &common.name,
+        subject: (&options.namespace, &common.name),
+        watches: true,
+        has_system_namespace: !common.no_system_role,
+    };
+    documents.extend(access::for_settings(workload::RBAC, &input.needs, reader));
+    documents.extend(rights::documents(options, &input.needs));
+    documents.push(workload::settings(options, &text));
+    documents.extend(certificates::documents(options));
+    documents.push(workload::service(options));
+    documents.push(workload::deployment(options, &input.needs));
+    if options.replicas > 1 {
+        documents.push(workload::disruption_budget(options));
+    }
+    if !options.no_network_policy {
+        documents.push(workload::network_policy(options));
+    }
+    if !options.no_crd {
+        let client = server::client_config(options, server::CONVERT);
+        let mut definition = crd::document(&common.name, &Conversion::Webhook(client), &annotations);
+        definition.file = "09-sidecarset-crd";
+        documents.push(definition);
+    }
+    documents.extend(webhooks::mutating(options, &input.needs, &annotations));
+    documents.extend(webhooks::validating(options, &input.needs, &annotations));
+
+    let mut notes = input.notes(common);
+    if options.certificates == Certificates::Files && options.ca_bundle.is_none() {
+        notes.push("without --ca-bundle the API server trusts only what its own system trusts".to_owned());
+    }
+    if options.certificates == Certificates::CertManager {
+        notes.push(
+            "name cert-manager's namespace in --exclude-namespaces: its Pods have to start while no certificate is valid"
+                .to_owned(),
+        );
+    }
+    if !options.no_crd {
+        notes.push("where OpenKruise is installed, use --no-crd: it has a SidecarSet definition of its own".to_owned());
+    }
+    Ok(Rendered { documents, notes })
+}
+
+/// `spec.selector` of what is about the server's Pods.
+fn pods(options: &Standalone) -> Value {
+    json!({"matchLabels": super::document::selector(&options.common.name, server::COMPONENT)})
+}

@@ -1,0 +1,63 @@
+//! What the server may change: its own certificate, and where its CA has to be written.
+
+use super::super::access::{self, Access, Grant};
+use super::super::crd;
+use super::super::document::Document;
+use super::super::needs::Needs;
+use super::super::options::{Certificates, Standalone};
+use super::{webhooks, workload};
+
+const PATCH: &[&str] = &["get", "patch"];
+
+/// The roles; none where the certificate comes from somewhere else.
+pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
+    if options.certificates != Certificates::SelfSigned {
+        return Vec::new();
+    }
+    let instance = options.common.name.as_str();
+    let name = format!("{instance}-certificates");
+    let subject = (options.namespace.as_str(), instance);
+    let of = |namespace, about| Access { name: &name, namespace, instance, subject, about };
+
+    let about = "Where the server writes its CA, so that the API server trusts it.";
+    let mut documents = access::documents(workload::RBAC, of(None, about), &bundles(options, needs));
+    let about = "The server's certificate and CA.";
+    let secrets = [
+        Grant::new(
+            "",
+            &["secrets"],
+            &["create"],
+            "The first time. RBAC cannot say by which name something is created.",
+        ),
+        Grant::new(
+            "",
+            &["secrets"],
+            &["get", "update"],
+            "Its own Secret, when the certificate is renewed; no other one.",
+        )
+        .of(&[&options.tls_secret]),
+    ];
+    documents.extend(access::documents(workload::RBAC, of(Some(&options.namespace), about), &secrets));
+    documents
+}
+
+fn bundles(options: &Standalone, needs: &Needs) -> Vec<Grant> {
+    let instance = options.common.name.as_str();
+    let why = "caBundle of its own webhook configurations, and of no others.";
+    let mut grants = Vec::new();
+    let mut own = |resources: &'static [&'static str]| {
+        grants.push(Grant::new("admissionregistration.k8s.io", resources, PATCH, why).of(&[instance]));
+    };
+    match (webhooks::has_mutating(needs), webhooks::has_validating(needs)) {
+        (true, true) => own(&["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]),
+        (true, false) => own(&["mutatingwebhookconfigurations"]),
+        (false, true) => own(&["validatingwebhookconfigurations"]),
+        (false, false) => {}
+    }
+    if !options.no_crd {
+        let why = "caBundle of the SidecarSet definition's conversion webhook.";
+        let definitions = Grant::new("apiextensions.k8s.io", &["customresourcedefinitions"], PATCH, why);
+        grants.push(definitions.of(&[crd::NAME]));
+    }
+    grants
+}

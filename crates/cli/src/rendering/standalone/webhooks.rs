@@ -1,0 +1,104 @@
+//! What the API server asks the server about.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::super::answers::Part;
+use super::super::document::{Document, metadata};
+use super::super::needs::Needs;
+use super::super::options::Standalone;
+use super::super::{excluded, explain, insert, namespace_selector, object_selector};
+use super::server::{self, client_config};
+
+/// How long the API server waits for an answer, in seconds.
+const TIMEOUT: u32 = 10;
+
+/// Whether anything is changed.
+pub fn has_mutating(needs: &Needs) -> bool {
+    needs.parts.keys().any(|part| part.mutates())
+}
+
+/// Whether anything only refuses.
+pub fn has_validating(needs: &Needs) -> bool {
+    needs.parts.keys().any(|part| !part.mutates())
+}
+
+/// The webhooks that change what they are asked about.
+pub fn mutating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
+    let about = "Asks the server to inject sidecars, and to default and check SidecarSets. To remove Pillion, delete the \
+                 webhook configurations first.";
+    let kind = ("10-mutating-webhooks", "MutatingWebhookConfiguration", about);
+    has_mutating(needs).then(|| configuration(kind, options, needs, annotations, true))
+}
+
+/// The webhooks that only refuse. They are called after everybody has changed an object.
+pub fn validating(options: &Standalone, needs: &Needs, annotations: &Value) -> Option<Document> {
+    let about = "Asks the server to refuse what would steal or undo an identity. To remove Pillion, delete the webhook \
+                 configurations first.";
+    let kind = ("11-validating-webhooks", "ValidatingWebhookConfiguration", about);
+    has_validating(needs).then(|| configuration(kind, options, needs, annotations, false))
+}
+
+fn configuration(
+    (file, kind, about): (&'static str, &str, &str),
+    options: &Standalone,
+    needs: &Needs,
+    annotations: &Value,
+    mutates: bool,
+) -> Document {
+    let name = &options.common.name;
+    let parts: Vec<Part> = needs.parts.keys().copied().filter(|part| part.mutates() == mutates).collect();
+    let webhooks: Vec<Value> = parts.iter().map(|part| webhook(*part, options, needs)).collect();
+    let object = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": metadata(name, None, name, "webhook", annotations),
+        "webhooks": webhooks,
+    });
+    parts.iter().enumerate().fold(Document::new(file, about, object), |document, (index, part)| {
+        let document = document.with_comment(format!("/webhooks/{index}"), part.about());
+        let conditions = part.conditions();
+        explain(document, &format!("/webhooks/{index}/matchConditions"), &conditions)
+    })
+}
+
+fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
+    let common = &options.common;
+    let path = match part {
+        Part::Assert => server::ASSERT,
+        part if part.mutates() => server::MUTATE,
+        _ => server::VALIDATE,
+    };
+    let mut webhook = json!({
+        "name": format!("{}.pillion.dev", part.name()),
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config(options, path),
+        "failurePolicy": common.failure_policy(part).name(),
+        "matchPolicy": "Equivalent",
+        "rules": super::super::rules(part),
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT,
+    });
+    let mut set = |key: &str, value: Value| insert(&mut webhook, key, value);
+    // The server's own namespace can always start, and its Pods can be debugged.
+    let own = options.namespace.as_str();
+    if part.is_about_pods() {
+        let mut namespaces = excluded(common, needs);
+        namespaces.insert(own);
+        set("namespaceSelector", namespace_selector(&namespaces));
+        if let Some(label) = &common.opt_out_label {
+            set("objectSelector", object_selector(label));
+        }
+    } else if part == Part::Guards {
+        set("namespaceSelector", namespace_selector(&BTreeSet::from([own])));
+    }
+    if part == Part::Pods {
+        set("reinvocationPolicy", "IfNeeded".into());
+    }
+    let conditions = part.conditions();
+    if !conditions.is_empty() {
+        set("matchConditions", super::super::conditions(&conditions));
+    }
+    webhook
+}

@@ -1,0 +1,325 @@
+//! Policies for Kubewarden.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use pillion::rendering::access::{self, Reader};
+use pillion::rendering::needs::{Needs, Read};
+use pillion_core::settings::Settings;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{
+    RULE, combinations, for_kubewarden, granted, identities, metadata, object, plain, root, set, text, titles,
+};
+
+/// What the policy SDK generates (tools/kubewarden-crd).
+static POLICY: LazyLock<Validator> = LazyLock::new(|| {
+    let text = text("crates/cli/tests/rendering/cluster-admission-policy.schema.json");
+    let mut schema: Value = serde_json::from_str(&text).unwrap();
+    // k8s-openapi-derive 0.28 makes a field of the object, and a required one, of the definition's `subresources`.
+    schema["required"].as_array_mut().unwrap().retain(|field| field != "subresources");
+    jsonschema::draft202012::new(&schema).unwrap()
+});
+
+/// What Kubewarden's own types say of an object; nothing for other objects.
+pub fn problems(object: &Value) -> Vec<String> {
+    if object["kind"] != "ClusterAdmissionPolicy" {
+        return Vec::new();
+    }
+    POLICY.iter_errors(object).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+/// The schema is kept beside the tests, since generating it would turn on a feature of k8s-openapi for everything.
+#[test]
+fn the_schema_is_of_the_sdk_that_the_tests_have() {
+    let line = |file: &str| {
+        let text = text(file);
+        let line = text.lines().find(|line| line.starts_with("kubewarden-policy-sdk = ")).unwrap().to_owned();
+        line.split('"').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(line("Cargo.toml"), line("tools/kubewarden-crd/Cargo.toml"), "generate the schema again");
+}
+
+#[test]
+fn the_schema_knows_a_wrong_policy() {
+    let mut policy = object(&for_kubewarden(&plain(), &[]), "ClusterAdmissionPolicy pillion-pods").clone();
+    assert_eq!(problems(&policy), Vec::<String>::new());
+    policy["spec"]["failurePolicy"] = json!("Fial");
+    policy["spec"]["timeoutEvalSecond"] = json!(5);
+    assert_eq!(problems(&policy).len(), 2, "{:?}", problems(&policy));
+}
+
+/// `UPDATE_DEPLOY=1` writes the folder anew.
+#[test]
+fn the_manifests_of_deploy_are_what_is_rendered_from_its_policy_for_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("deploy");
+    let args = ["--any-sidecar-sets", "--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"];
+    assert_cmd::Command::cargo_bin("pillion")
+        .unwrap()
+        .current_dir(root())
+        .args(["manifest", "kubewarden", "--settings", "deploy/policy-pods.yaml"])
+        .args(args)
+        .arg(&out)
+        .assert()
+        .success();
+    let names = |folder: &Path| -> BTreeSet<String> {
+        let paths = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        manifests.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    };
+    if std::env::var_os("UPDATE_DEPLOY").is_some() {
+        for name in names(&out) {
+            fs::copy(out.join(&name), root().join("deploy").join(&name)).unwrap();
+        }
+    }
+    assert_eq!(names(&root().join("deploy")), names(&out));
+    for name in names(&out) {
+        let rendered = fs::read_to_string(out.join(&name)).unwrap();
+        assert_eq!(text(&format!("deploy/{name}")), rendered, "UPDATE_DEPLOY=1 writes {name}");
+    }
+}
+
+#[rstest]
+#[case::sidecars_alone(plain(), &["pods", "sidecarsets"])]
+#[case::nothing_yet(json!({}), &["pods", "sidecarsets"])]
+#[case::identities(identities(), &["pods", "assert", "sidecarsets", "guards", "token-secrets"])]
+#[case::shoots(json!({"shoots": {"enabled": true}}), &["pods", "sidecarsets", "shoots"])]
+#[case::shoots_that_are_off(json!({"shoots": {"enabled": false}}), &["pods", "sidecarsets"])]
+#[case::the_default_account(
+    json!({"serviceAccounts": {"protectDefault": true}}), &["pods", "sidecarsets", "guards"]
+)]
+#[case::tokens_of_the_old_kind(
+    json!({"serviceAccounts": {"legacyTokenSecrets": "Deny"}}), &["pods", "sidecarsets", "token-secrets"]
+)]
+fn only_what_the_settings_need_is_rendered(#[case] settings: Value, #[case] parts: &[&str]) {
+    let rendered = for_kubewarden(&settings, &[]);
+    let policies: Vec<String> = titles(&rendered)
+        .into_iter()
+        .filter_map(|it| it.strip_prefix("ClusterAdmissionPolicy ").map(str::to_owned))
+        .collect();
+    let wanted: Vec<String> = parts.iter().map(|part| format!("pillion-{part}")).collect();
+    assert_eq!(policies, wanted);
+}
+
+#[rstest]
+#[case::nothing(json!({}), &[])]
+#[case::a_namespace_selector(
+    json!({"namespaceSelector": {"matchLabels": {"a": "b"}}}), &["v1/Namespace"]
+)]
+#[case::a_revision(
+    json!({"injectionStrategy": {"revision": {"revisionName": "a-1"}}}), &["apps/v1/ControllerRevision"]
+)]
+#[case::an_account(json!({"serviceAccountName": "x"}), &["v1/ServiceAccount"])]
+#[case::one_that_would_be_merged(
+    json!({"serviceAccountName": "x", "behaviorWhenServiceAccountInjection": "Merge"}), &["v1/ServiceAccount"]
+)]
+#[case::an_isolated_account(
+    json!({"serviceAccountName": "x", "behaviorWhenServiceAccountInjection": "Merge", "serviceAccountMode": "Isolate"}),
+    &["v1/ServiceAccount"]
+)]
+fn the_policy_for_pods_reads_what_its_sets_need(#[case] spec: Value, #[case] reads: &[&str]) {
+    let settings = json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": [set("a", &spec)]
+    });
+    let rendered = for_kubewarden(&settings, &[]);
+    for name in ["pods", "assert"] {
+        let spec = &object(&rendered, &format!("ClusterAdmissionPolicy pillion-{name}"))["spec"];
+        let read: Vec<String> = spec["contextAwareResources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|it| format!("{}/{}", it["apiVersion"].as_str().unwrap(), it["kind"].as_str().unwrap()))
+            .collect();
+        assert_eq!(read, reads, "{name}");
+    }
+}
+
+/// What is merged is held against its Role and RoleBinding; one account alone, or an isolated one, is never merged.
+#[rstest]
+#[case::two(&["SidecarsOnly", "Pod"], true)]
+#[case::one_and_an_isolated_one(&["SidecarsOnly", "Isolate"], false)]
+fn roles_are_read_for_merged_accounts(#[case] modes: &[&str], #[case] are_read: bool) {
+    let sets: Vec<Value> = modes
+        .iter()
+        .map(|mode| {
+            let spec = json!({
+                "serviceAccountName": format!("of-{}", mode.to_lowercase()), "serviceAccountMode": mode,
+                "behaviorWhenServiceAccountInjection": "Merge"
+            });
+            set(&mode.to_lowercase(), &spec)
+        })
+        .collect();
+    let settings = json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": sets});
+    let granted = granted(&for_kubewarden(&settings, &[]));
+    let is_granted = |resource: &str| granted.iter().any(|grant| grant[1] == resource);
+    assert_eq!((is_granted("roles"), is_granted("rolebindings")), (are_read, are_read));
+}
+
+/// A revision that the settings hold is not looked up, and neither is anything of a set without the feature gate.
+#[test]
+fn what_the_settings_have_is_not_read() {
+    let labels = json!({"kruise.io/sidecarset-name": "a"});
+    let settings = json!({
+        "sidecarSets": [set("a", &json!({
+            "injectionStrategy": {"revision": {"revisionName": "a-1"}}, "serviceAccountName": "x"
+        }))],
+        "controllerRevisions": [{
+            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "metadata": {"name": "a-1", "namespace": "kruise-system", "labels": labels}, "data": {}, "revision": 1
+        }],
+        "patchPodMetadataWhitelist": {"rules": []},
+    });
+    let rendered = for_kubewarden(&settings, &["--without", "sidecarsets"]);
+    assert_eq!(titles(&rendered), ["ClusterAdmissionPolicy pillion-pods"]);
+    assert!(object(&rendered, "ClusterAdmissionPolicy pillion-pods")["spec"].get("contextAwareResources").is_none());
+}
+
+/// The rules of everything that can be rendered are those of the metadata, no more and no less.
+#[test]
+fn all_parts_together_have_the_rules_of_the_metadata() {
+    let mut settings = identities();
+    settings["shoots"] = json!({"enabled": true});
+    let rendered = for_kubewarden(&settings, &["--any-sidecar-sets"]);
+    let policies = || rendered.documents.iter().filter(|it| it.object["spec"]["rules"].is_array());
+    let asked: BTreeSet<_> = policies().flat_map(|it| combinations(&it.object["spec"]["rules"], &RULE)).collect();
+    assert_eq!(asked, combinations(&metadata()["rules"], &RULE));
+
+    let read: BTreeSet<String> = policies()
+        .flat_map(|it| it.object["spec"]["contextAwareResources"].as_array().cloned().unwrap_or_default())
+        .map(|it| it.to_string())
+        .collect();
+    let wanted = metadata()["contextAwareResources"].as_array().unwrap().iter().map(Value::to_string).collect();
+    assert_eq!(read, wanted);
+}
+
+/// The policy server may read what some policy lists, and ask what the module can ask.
+#[rstest]
+#[case::sidecars_alone(plain(), &[])]
+#[case::identities(identities(), &[])]
+#[case::any(identities(), &["--any-sidecar-sets"])]
+#[case::without_the_sets(identities(), &["--without", "sidecarsets"])]
+#[case::authors(json!({"serviceAccounts": {"requireCreatePods": true}}), &[])]
+fn rights_are_those_of_the_look_ups(#[case] settings: Value, #[case] flags: &[&str]) {
+    let rendered = for_kubewarden(&settings, flags);
+    let mut wanted = BTreeSet::new();
+    for document in &rendered.documents {
+        for read in document.object["spec"]["contextAwareResources"].as_array().into_iter().flatten() {
+            let (group, _) = read["apiVersion"].as_str().unwrap().split_once('/').unwrap_or_default();
+            let plural = format!("{}s", read["kind"].as_str().unwrap().to_lowercase());
+            wanted.insert(vec![group.to_owned(), plural, "get".to_owned()]);
+        }
+    }
+    let asks = settings["featureGates"].is_object() || settings["serviceAccounts"].is_object();
+    if asks && !flags.contains(&"sidecarsets") {
+        wanted.insert(["authorization.k8s.io", "subjectaccessreviews", "create"].map(str::to_owned).into());
+    }
+    assert_eq!(granted(&rendered), wanted);
+}
+
+#[test]
+fn a_bundle_in_the_cluster_is_read_by_everybody_who_knows_sidecar_sets() {
+    let mut settings = identities();
+    settings["bundleRef"] = json!({"namespace": "pillion-system", "name": "pillion-sidecarsets"});
+    let decoded = Settings::decode(identities()).unwrap();
+    let needs = Needs::of(&settings, &decoded, false).unwrap();
+    let reading: Vec<&str> =
+        needs.parts.iter().filter(|(_, reads)| reads.contains(&Read::ConfigMap)).map(|(part, _)| part.name()).collect();
+    assert_eq!(reading, ["pods", "assert", "sidecarsets", "guards"]);
+    // Nobody knows what will be in it.
+    assert!(needs.reads(Read::Role) && needs.reads(Read::Namespace));
+    let subject = ("kubewarden", "policy-server");
+    let reader = Reader { instance: "pillion", subject, watches: false, has_system_namespace: false };
+    let documents = access::for_settings("rbac", &needs, reader);
+    let role = documents.iter().find(|it| it.title() == "Role pillion-system/pillion-bundle").unwrap();
+    assert_eq!(role.object["rules"], json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]));
+}
+
+#[test]
+fn each_part_has_its_settings() {
+    let mut settings = identities();
+    settings["shoots"] = json!({"enabled": true, "migration": "Deny"});
+    settings["role"] = json!("Inject");
+    settings["serviceAccounts"] =
+        json!({"protectInUse": true, "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"]});
+    let rendered = for_kubewarden(&settings, &[]);
+    let of = |part: &str| &object(&rendered, &format!("ClusterAdmissionPolicy pillion-{part}"))["spec"]["settings"];
+    settings.as_object_mut().unwrap().remove("role");
+    for part in ["pods", "sidecarsets", "guards"] {
+        assert_eq!(of(part), &settings, "{part}");
+    }
+    let mut twin = of("assert").clone();
+    assert_eq!(twin.as_object_mut().unwrap().remove("role"), Some(json!("Assert")));
+    assert_eq!(twin, settings);
+    let secrets = json!({"serviceAccounts": {"legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"]}});
+    assert_eq!(of("token-secrets"), &secrets);
+    assert_eq!(of("shoots"), &json!({"shoots": {"enabled": true, "migration": "Deny"}}));
+}
+
+#[test]
+fn options_reach_the_policies() {
+    let flags = [
+        "--name",
+        "second",
+        "--policy-server",
+        "reserved",
+        "--namespace",
+        "kw",
+        "--service-account",
+        "server",
+        "--module",
+        "registry://registry.example.com/p:v1",
+        "--mode",
+        "monitor",
+        "--exclude-namespaces",
+        "ingress,dns",
+        "--failure-policy",
+        "Ignore",
+        "--opt-out-label",
+        "pillion.dev/injection=off",
+        "--crd",
+    ];
+    let rendered = for_kubewarden(&identities(), &flags);
+    let binding = object(&rendered, "ClusterRoleBinding second");
+    assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": "server", "namespace": "kw"}]));
+    let pods = &object(&rendered, "ClusterAdmissionPolicy second-pods")["spec"];
+    assert_eq!(pods["policyServer"], "reserved");
+    assert_eq!(pods["module"], "registry://registry.example.com/p:v1");
+    assert_eq!((&pods["mode"], &pods["failurePolicy"]), (&json!("monitor"), &json!("Ignore")));
+    let namespaces = &pods["namespaceSelector"]["matchExpressions"][0];
+    assert_eq!(namespaces["values"], json!(["dns", "ingress", "kruise-system", "kube-system"]));
+    let label = json!([{"key": "pillion.dev/injection", "operator": "NotIn", "values": ["off"]}]);
+    assert_eq!(pods["objectSelector"]["matchExpressions"], label);
+    // Who is left out by the one is left out by the other.
+    let twin = &object(&rendered, "ClusterAdmissionPolicy second-assert")["spec"];
+    for field in ["rules", "namespaceSelector", "objectSelector", "matchConditions", "contextAwareResources"] {
+        assert_eq!(twin[field], pods[field], "{field}");
+    }
+    let guards = &object(&rendered, "ClusterAdmissionPolicy second-guards")["spec"];
+    assert_eq!(guards["failurePolicy"], "Fail");
+    assert!(guards.get("objectSelector").is_none() && guards.get("namespaceSelector").is_none());
+    let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
+    assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
+    assert_eq!(rendered.notes.len(), 4, "{:?}", rendered.notes);
+}
+
+/// `pillion check` has nothing against what is rendered.
+#[rstest]
+#[case::sidecars_alone("test_data/settings-log-agent.json", &[])]
+#[case::isolate("examples/identity-isolate/settings.yaml", &[])]
+#[case::merge("examples/identity-merge/settings.yaml", &["--any-sidecar-sets"])]
+#[case::deploy("deploy/policy-pods.yaml", &[])]
+#[case::kubewarden("examples/kubewarden/policy-pods.yaml", &[])]
+fn check_accepts_what_is_rendered(#[case] settings: &str, #[case] flags: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = assert_cmd::Command::cargo_bin("pillion").unwrap();
+        command.current_dir(root()).args(args).arg(folder.path()).assert().success();
+    };
+    run(&[&["manifest", "kubewarden", "--settings", settings], flags, &["--output-dir"]].concat());
+    run(&["check", "--warnings-as-errors"]);
+}

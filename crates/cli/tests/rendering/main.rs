@@ -1,0 +1,113 @@
+//! `pillion manifest`: what is rendered is what the module needs, and can be applied again and again.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod command;
+mod crd;
+mod kubewarden;
+mod properties;
+mod standalone;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::FromArgMatches;
+use pillion::manifest::{Source, parse};
+use pillion::rendering::document::Document;
+use pillion::rendering::options::{Kubewarden, Standalone};
+use pillion::rendering::{self, Rendered};
+use serde_json::{Value, json};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn text(name: &str) -> String {
+    let path = root().join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn objects(name: &str, text: &str) -> Vec<Value> {
+    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
+    parse(&source).unwrap().into_iter().map(|manifest| manifest.value).collect()
+}
+
+/// Options as they are on a command line.
+fn options<T: clap::Args + FromArgMatches>(flags: &[&str]) -> T {
+    let flags = std::iter::once("pillion").chain(flags.iter().copied());
+    let matches = T::augment_args(clap::Command::new("pillion")).try_get_matches_from(flags).unwrap();
+    T::from_arg_matches(&matches).unwrap()
+}
+
+fn for_kubewarden(settings: &Value, flags: &[&str]) -> Rendered {
+    rendering::kubewarden::render(settings, &options::<Kubewarden>(flags)).unwrap()
+}
+
+fn standalone(settings: &Value, flags: &[&str]) -> Rendered {
+    rendering::standalone::render(settings, &options::<Standalone>(flags)).unwrap()
+}
+
+fn titles(rendered: &Rendered) -> Vec<String> {
+    rendered.documents.iter().map(Document::title).collect()
+}
+
+fn object<'a>(rendered: &'a Rendered, title: &str) -> &'a Value {
+    let found = rendered.documents.iter().find(|document| document.title() == title);
+    &found.unwrap_or_else(|| panic!("no {title} among {:?}", titles(rendered))).object
+}
+
+/// A SidecarSet with these fields beside the ones that it has to have.
+fn set(name: &str, spec: &Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"logs": "collect"}}, "containers": [{"name": name, "image": "i:1"}]}
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    set
+}
+
+fn plain() -> Value {
+    json!({"sidecarSets": [set("a", &json!({}))]})
+}
+
+/// Settings with an identity.
+fn identities() -> Value {
+    json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "sidecarSets": [set("a", &json!({"serviceAccountName": "log-agent"}))],
+    })
+}
+
+/// Every combination of what some rules of webhooks or roles list under these keys.
+fn combinations(rules: &Value, keys: &[&str]) -> BTreeSet<Vec<String>> {
+    let mut all = BTreeSet::new();
+    for rule in rules.as_array().unwrap() {
+        let mut heads = vec![Vec::new()];
+        for key in keys {
+            let tails: Vec<String> =
+                rule[key].as_array().unwrap().iter().map(|tail| tail.as_str().unwrap().to_owned()).collect();
+            heads = heads
+                .iter()
+                .flat_map(|head| tails.iter().map(|tail| [&head[..], std::slice::from_ref(tail)].concat()))
+                .collect();
+        }
+        all.extend(heads);
+    }
+    all
+}
+
+const RULE: [&str; 4] = ["apiGroups", "apiVersions", "resources", "operations"];
+const GRANT: [&str; 3] = ["apiGroups", "resources", "verbs"];
+
+fn metadata() -> Value {
+    objects("metadata.yml", &text("metadata.yml")).remove(0)
+}
+
+/// What the roles of a rendering grant.
+fn granted(rendered: &Rendered) -> BTreeSet<Vec<String>> {
+    let roles = rendered.documents.iter().filter(|document| document.object["rules"].is_array());
+    roles.flat_map(|role| combinations(&role.object["rules"], &GRANT)).collect()
+}

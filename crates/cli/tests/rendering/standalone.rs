@@ -1,0 +1,321 @@
+//! Pillion's own server.
+
+use std::collections::BTreeSet;
+
+use pillion::rendering::answers::Part;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{RULE, combinations, for_kubewarden, granted, identities, metadata, object, plain, standalone, titles};
+
+fn webhooks(settings: &Value, flags: &[&str]) -> Vec<(String, Value)> {
+    let rendered = standalone(settings, flags);
+    let configurations = rendered.documents.iter().filter(|it| it.object["webhooks"].is_array());
+    configurations
+        .flat_map(|it| {
+            let kind = it.object["kind"].as_str().unwrap().to_owned();
+            it.object["webhooks"].as_array().unwrap().iter().map(move |webhook| (kind.clone(), webhook.clone()))
+        })
+        .collect()
+}
+
+#[test]
+fn objects_are_in_the_order_in_which_they_are_applied() {
+    insta::assert_snapshot!(titles(&standalone(&identities(), &[])).join("\n"), @r"
+    Namespace pillion-system
+    ServiceAccount pillion-system/pillion
+    ClusterRole pillion
+    ClusterRoleBinding pillion
+    Role kruise-system/pillion
+    RoleBinding kruise-system/pillion
+    ClusterRole pillion-certificates
+    ClusterRoleBinding pillion-certificates
+    Role pillion-system/pillion-certificates
+    RoleBinding pillion-system/pillion-certificates
+    ConfigMap pillion-system/pillion-settings
+    Service pillion-system/pillion
+    Deployment pillion-system/pillion
+    PodDisruptionBudget pillion-system/pillion
+    NetworkPolicy pillion-system/pillion
+    CustomResourceDefinition sidecarsets.apps.kruise.io
+    MutatingWebhookConfiguration pillion
+    ValidatingWebhookConfiguration pillion
+    ");
+}
+
+#[test]
+fn a_whole_rendering() {
+    let rendered = standalone(&identities(), &["--no-crd"]);
+    insta::assert_snapshot!(pillion::rendering::document::to_yaml(&rendered.documents).unwrap());
+}
+
+#[test]
+fn certificates_of_cert_manager() {
+    let rendered = standalone(&plain(), &["--certificates", "cert-manager", "--no-crd"]);
+    let certificates = rendered.documents.iter().filter(|it| it.file == "04-certificates");
+    insta::assert_snapshot!(pillion::rendering::document::to_yaml(certificates).unwrap());
+    let webhooks = object(&rendered, "MutatingWebhookConfiguration pillion");
+    assert_eq!(
+        webhooks["metadata"]["annotations"],
+        json!({"cert-manager.io/inject-ca-from": "pillion-system/pillion"})
+    );
+}
+
+/// Everything that the module answers is asked, on the path where it is answered, and nothing else is.
+#[test]
+fn webhooks_have_the_rules_of_the_metadata() {
+    let mut settings = identities();
+    settings["shoots"] = json!({"enabled": true});
+    let webhooks = webhooks(&settings, &[]);
+    let asked: BTreeSet<_> = webhooks.iter().flat_map(|(_, it)| combinations(&it["rules"], &RULE)).collect();
+    assert_eq!(asked, combinations(&metadata()["rules"], &RULE));
+    let paths: Vec<_> = webhooks
+        .iter()
+        .map(|(kind, it)| {
+            format!("{} {} {}", kind, it["name"].as_str().unwrap(), it["clientConfig"]["service"]["path"])
+        })
+        .collect();
+    insta::assert_snapshot!(paths.join("\n"), @r#"
+    MutatingWebhookConfiguration pods.pillion.dev "/mutate"
+    MutatingWebhookConfiguration sidecarsets.pillion.dev "/mutate"
+    MutatingWebhookConfiguration token-secrets.pillion.dev "/mutate"
+    ValidatingWebhookConfiguration assert.pillion.dev "/assert"
+    ValidatingWebhookConfiguration guards.pillion.dev "/validate"
+    ValidatingWebhookConfiguration shoots.pillion.dev "/validate"
+    "#);
+}
+
+/// What Kubewarden is asked, the server is asked under the same conditions.
+#[test]
+fn conditions_are_those_of_the_policies() {
+    let mut settings = identities();
+    settings["shoots"] = json!({"enabled": true});
+    let policies = for_kubewarden(&settings, &[]);
+    for (_, webhook) in webhooks(&settings, &[]) {
+        let part = webhook["name"].as_str().unwrap().strip_suffix(".pillion.dev").unwrap();
+        let policy = &object(&policies, &format!("ClusterAdmissionPolicy pillion-{part}"))["spec"];
+        for field in ["rules", "matchConditions", "failurePolicy", "timeoutSeconds"] {
+            assert_eq!(webhook[field], policy[field], "{part}: {field}");
+        }
+    }
+}
+
+#[test]
+fn the_cluster_starts_without_the_server() {
+    for (_, webhook) in webhooks(&identities(), &["--namespace", "p", "--exclude-namespaces", "cert-manager"]) {
+        let namespaces = &webhook["namespaceSelector"]["matchExpressions"][0];
+        let left_out = match webhook["name"].as_str().unwrap() {
+            "pods.pillion.dev" | "assert.pillion.dev" => json!(["cert-manager", "kruise-system", "kube-system", "p"]),
+            "guards.pillion.dev" => json!(["p"]),
+            _ => Value::Null,
+        };
+        assert_eq!(namespaces["values"], left_out, "{webhook}");
+        assert!(left_out.is_null() || namespaces["operator"] == "NotIn");
+        assert_eq!(webhook["sideEffects"], "None");
+        assert_eq!(webhook["matchPolicy"], "Equivalent");
+    }
+}
+
+/// The server may do what the look-ups need, and change what is its own.
+#[rstest]
+#[case::self_signed(&[], true)]
+#[case::cert_manager(&["--certificates", "cert-manager"], false)]
+#[case::files(&["--certificates", "files"], false)]
+fn rights_are_for_look_ups_and_for_what_is_its_own(#[case] flags: &[&str], #[case] keeps_certificates: bool) {
+    let reads = |verb: &str| verb == "list" || verb == "watch";
+    let rendered = standalone(&identities(), flags);
+    let mut looks: BTreeSet<Vec<String>> = granted(&rendered);
+    looks.retain(|grant| !reads(&grant[2]));
+    let policies = granted(&for_kubewarden(&identities(), &[]));
+    let own: Vec<String> = looks.difference(&policies).map(|grant| grant.join(" ")).collect();
+    let wanted: &[&str] = if keeps_certificates {
+        &[
+            " secrets create",
+            " secrets get",
+            " secrets update",
+            "admissionregistration.k8s.io mutatingwebhookconfigurations get",
+            "admissionregistration.k8s.io mutatingwebhookconfigurations patch",
+            "admissionregistration.k8s.io validatingwebhookconfigurations get",
+            "admissionregistration.k8s.io validatingwebhookconfigurations patch",
+            "apiextensions.k8s.io customresourcedefinitions get",
+            "apiextensions.k8s.io customresourcedefinitions patch",
+        ]
+    } else {
+        &[]
+    };
+    assert_eq!(own, wanted);
+    assert!(policies.is_subset(&looks));
+    // Watched is what every Pod needs.
+    let watched: BTreeSet<String> =
+        granted(&rendered).into_iter().filter(|grant| reads(&grant[2])).map(|grant| grant[1].clone()).collect();
+    assert_eq!(watched, BTreeSet::from(["namespaces", "serviceaccounts"].map(str::to_owned)));
+    // Whatever it may change, it may change by name; only creation has none.
+    for document in rendered.documents.iter().filter(|it| it.object["rules"].is_array()) {
+        for rule in document.object["rules"].as_array().unwrap() {
+            let verbs = rule["verbs"].to_string();
+            assert!(
+                !verbs.contains("update") && !verbs.contains("patch") || rule["resourceNames"].is_array(),
+                "{rule}"
+            );
+        }
+    }
+}
+
+/// The flags of the server, which say what it watches and where its CA goes.
+#[rstest]
+#[case::nothing_is_read(plain(), &[], &[
+    "--cache-max-staleness=0s", "--certificates=self-signed", "--tls-secret=pillion-serve-tls",
+    "--mutating-webhook-configuration=pillion", "--custom-resource-definition=sidecarsets.apps.kruise.io",
+])]
+#[case::identities(identities(), &["--no-crd", "--tls-secret", "own"], &[
+    "--cache-watch=v1/Namespace,v1/ServiceAccount", "--certificates=self-signed", "--tls-secret=own",
+    "--mutating-webhook-configuration=pillion", "--validating-webhook-configuration=pillion",
+])]
+#[case::files(plain(), &["--certificates", "files"], &[
+    "--cache-max-staleness=0s", "--certificates=files", "--tls-cert-file=/etc/pillion-tls/tls.crt",
+    "--tls-key-file=/etc/pillion-tls/tls.key",
+])]
+fn the_server_is_told_what_concerns_it(#[case] settings: Value, #[case] flags: &[&str], #[case] wanted: &[&str]) {
+    let rendered = standalone(&settings, flags);
+    let container =
+        &object(&rendered, "Deployment pillion-system/pillion")["spec"]["template"]["spec"]["containers"][0];
+    let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let always = [
+        "serve",
+        "--settings=/etc/pillion/settings.yaml",
+        "--listen=0.0.0.0:8443",
+        "--health-listen=0.0.0.0:8080",
+        "--namespace=pillion-system",
+        "--service-name=pillion",
+    ];
+    assert_eq!(arguments, [&always[..], wanted].concat());
+    // What it watches it may list.
+    let watches = |resource: &str| granted(&rendered).contains(&["", resource, "watch"].map(str::to_owned).to_vec());
+    let is_watched = |kind: &str| arguments.iter().any(|it| it.starts_with("--cache-watch=") && it.contains(kind));
+    assert_eq!(watches("namespaces"), is_watched("v1/Namespace"));
+    assert_eq!(watches("serviceaccounts"), is_watched("v1/ServiceAccount"));
+}
+
+/// Pod Security `restricted`, which the namespace enforces.
+#[test]
+fn the_server_is_restricted() {
+    let rendered = standalone(&plain(), &[]);
+    let pod = &object(&rendered, "Deployment pillion-system/pillion")["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"], json!({"type": "RuntimeDefault"}));
+    let container = &pod["containers"][0]["securityContext"];
+    assert_eq!(container["allowPrivilegeEscalation"], false);
+    assert_eq!(container["readOnlyRootFilesystem"], true);
+    assert_eq!(container["capabilities"], json!({"drop": ["ALL"]}));
+    let namespace = object(&rendered, "Namespace pillion-system");
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
+}
+
+/// Every selector selects the server's Pods, and every name leads to something.
+#[test]
+fn the_parts_find_each_other() {
+    let rendered = standalone(&plain(), &["--name", "injector", "--namespace", "ns"]);
+    let deployment = object(&rendered, "Deployment ns/injector");
+    let labels = deployment["spec"]["template"]["metadata"]["labels"].as_object().unwrap();
+    let selectors = [
+        &deployment["spec"]["selector"]["matchLabels"],
+        &object(&rendered, "Service ns/injector")["spec"]["selector"],
+        &object(&rendered, "PodDisruptionBudget ns/injector")["spec"]["selector"]["matchLabels"],
+        &object(&rendered, "NetworkPolicy ns/injector")["spec"]["podSelector"]["matchLabels"],
+    ];
+    for selector in selectors {
+        assert!(selector.as_object().unwrap().iter().all(|(key, value)| labels.get(key) == Some(value)), "{selector}");
+        // An upgrade changes the version, and a selector cannot change.
+        assert!(selector.get("app.kubernetes.io/version").is_none());
+    }
+    let pod = &deployment["spec"]["template"]["spec"];
+    let named = |value: &Value| value.as_str().unwrap().to_owned();
+    object(&rendered, &format!("ServiceAccount ns/{}", named(&pod["serviceAccountName"])));
+    object(&rendered, &format!("ConfigMap ns/{}", named(&pod["volumes"][0]["configMap"]["name"])));
+    let ports: Vec<String> =
+        pod["containers"][0]["ports"].as_array().unwrap().iter().map(|port| named(&port["name"])).collect();
+    for port in object(&rendered, "Service ns/injector")["spec"]["ports"].as_array().unwrap() {
+        assert!(ports.contains(&named(&port["targetPort"])), "{port}");
+    }
+    for (_, webhook) in webhooks(&plain(), &["--name", "injector", "--namespace", "ns"]) {
+        let service = &webhook["clientConfig"]["service"];
+        assert_eq!((&service["name"], &service["namespace"]), (&json!("injector"), &json!("ns")));
+    }
+}
+
+#[test]
+fn the_server_has_the_settings_without_a_role() {
+    let mut settings = identities();
+    settings["role"] = json!("Inject");
+    let rendered = standalone(&settings, &[]);
+    let text =
+        object(&rendered, "ConfigMap pillion-system/pillion-settings")["data"]["settings.yaml"].as_str().unwrap();
+    assert_eq!(super::objects("settings.yaml", text), [identities()]);
+}
+
+#[rstest]
+#[case::one_server(&["--replicas", "1"], "PodDisruptionBudget")]
+#[case::a_namespace_that_is_there(&["--no-namespace"], "Namespace ")]
+#[case::a_definition_that_is_there(&["--no-crd"], "CustomResourceDefinition")]
+#[case::no_network_policy(&["--no-network-policy"], "NetworkPolicy")]
+#[case::no_system_namespace(&["--no-system-role"], "Role kruise-system")]
+#[case::no_guards(&["--without", "guards,assert"], "ValidatingWebhookConfiguration")]
+fn what_is_not_wanted_is_left_out(#[case] flags: &[&str], #[case] title: &str) {
+    let has = |flags: &[&str]| titles(&standalone(&identities(), flags)).iter().any(|it| it.starts_with(title));
+    assert!(has(&[]) && !has(flags));
+}
+
+#[test]
+fn a_certificate_from_files_is_mounted_and_trusted() {
+    let mut options = super::options::<pillion::rendering::options::Standalone>(&["--certificates", "files"]);
+    options.ca_bundle = Some("Q0E=".to_owned());
+    let rendered = pillion::rendering::standalone::render(&plain(), &options).unwrap();
+    let pod = &object(&rendered, "Deployment pillion-system/pillion")["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"][1], json!({"name": "tls", "secret": {"secretName": "pillion-serve-tls"}}));
+    let webhook = &object(&rendered, "MutatingWebhookConfiguration pillion")["webhooks"][0];
+    assert_eq!(webhook["clientConfig"]["caBundle"], "Q0E=");
+    let definition = object(&rendered, "CustomResourceDefinition sidecarsets.apps.kruise.io");
+    assert_eq!(definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"], "Q0E=");
+    assert!(!rendered.notes.iter().any(|note| note.contains("--ca-bundle")));
+    let untrusted = standalone(&plain(), &["--certificates", "files"]);
+    assert!(untrusted.notes.iter().any(|note| note.contains("--ca-bundle")));
+}
+
+#[test]
+fn settings_that_no_config_map_takes_are_refused() {
+    let sets: Vec<Value> = (0..400)
+        .map(|index| {
+            super::set(
+                &format!("set-{index}"),
+                &json!({"containers": [{"name": "c", "image": "i", "args": ["x".repeat(3000)]}]}),
+            )
+        })
+        .collect();
+    let options = super::options::<pillion::rendering::options::Standalone>(&[]);
+    let error = pillion::rendering::standalone::render(&json!({"sidecarSets": sets}), &options).unwrap_err();
+    assert!(error.to_string().contains("pillion bundle"), "{error}");
+}
+
+/// CEL is tried on the API server elsewhere; here, that it speaks of the kinds that the rules name.
+#[test]
+fn conditions_speak_of_every_kind_that_is_guarded() {
+    let conditions = Part::Guards.conditions();
+    let template = &conditions.iter().find(|it| it.name == "is-a-template-with-a-merged-account").unwrap().expression;
+    let guarded: BTreeSet<String> = Part::Guards
+        .rules()
+        .iter()
+        .flat_map(|rule| combinations(&json!([rule.to_value()]), &["resources"]))
+        .flatten()
+        .collect();
+    let with_template = ["deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs", "clonesets"];
+    let others: Vec<&str> =
+        guarded.iter().map(String::as_str).filter(|resource| !with_template.contains(resource)).collect();
+    assert_eq!(others, ["pods/ephemeralcontainers", "rolebindings", "roles", "serviceaccounts"]);
+    for kind in ["'Pod'", "'RoleBinding'", "'Role'", "'ServiceAccount'"] {
+        assert!(template.split("||").next().unwrap().contains(kind), "{kind}");
+    }
+    for condition in Part::ALL.iter().flat_map(|part| part.conditions()) {
+        assert!(condition.expression.matches('(').count() == condition.expression.matches(')').count());
+        assert!(condition.name.len() <= 63 && condition.why.ends_with('.'));
+    }
+}

@@ -1,0 +1,111 @@
+//! What is kept: authorities, the certificate that is served, and their keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustls::pki_types::CertificateDer;
+
+use super::authority::{self, Lifetimes, MakeError, Pair};
+use super::names::ServerNames;
+use super::pem;
+use super::plan::{Change, Server, State, Trusted};
+use super::time::Time;
+use super::x509::{self, Facts, Id};
+
+/// An authority with what its certificate says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Authority {
+    pub(super) certificate: CertificateDer<'static>,
+    pub(super) facts: Facts,
+}
+
+/// The material of the self-signed way. Only what fits together is in here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Contents {
+    /// Every authority that a client should trust, in the order of the bundle.
+    pub(super) trusted: Vec<Authority>,
+    /// The authority that signs.
+    pub(super) signing: Option<Pair>,
+    /// The authority that will sign once every client trusts it.
+    pub(super) next: Option<Pair>,
+    /// What is served.
+    pub(super) server: Option<Pair>,
+    /// When what an authority has signed is expired at the latest; for authorities that sign no longer.
+    pub(super) retired: BTreeMap<Id, Time>,
+    /// What was found and cannot be used.
+    pub(super) damage: Vec<&'static str>,
+}
+
+impl Contents {
+    /// The bundle of all trusted authorities, for `caBundle`.
+    pub(super) fn bundle(&self) -> String {
+        pem::shown(self.trusted.iter().map(|authority| &authority.certificate))
+    }
+
+    /// What there is, without the keys.
+    pub(super) fn state(&self) -> State {
+        let trusted = self.trusted.iter().map(|authority| {
+            let Facts { id, validity, .. } = authority.facts;
+            Trusted { id, validity, retired_until: self.retired.get(&id).copied() }
+        });
+        State {
+            trusted: trusted.collect(),
+            signing: self.signing.as_ref().map(|pair| Id::of(&pair.certificate)),
+            next: self.next.as_ref().map(|pair| Id::of(&pair.certificate)),
+            server: self.server.as_ref().and_then(|pair| self.server_state(pair)),
+            damaged: !self.damage.is_empty(),
+        }
+    }
+
+    fn server_state(&self, pair: &Pair) -> Option<Server> {
+        let Facts { validity, names, .. } = x509::read(&pair.certificate)?;
+        let issuer = self.trusted.iter().find(|authority| x509::signed(&pair.certificate, &authority.certificate));
+        Some(Server { issuer: issuer?.facts.id, validity, names })
+    }
+
+    /// These contents after the changes of a plan.
+    pub(super) fn after(mut self, changes: &[Change], now: Time, life: &Lifetimes) -> Result<Self, MakeError> {
+        for change in changes {
+            match change {
+                Change::Create => self.signing = Some(self.trust(now, life)?),
+                Change::Introduce => self.next = Some(self.trust(now, life)?),
+                Change::Promote => self.signing = self.next.take(),
+                Change::Issue(names) => self.issue(names, now, life)?,
+                Change::Retire(id, until) => {
+                    self.retired.insert(*id, *until);
+                }
+                Change::Forget(id) => self.trusted.retain(|authority| authority.facts.id != *id),
+                Change::Tidy => {}
+            }
+        }
+        Ok(self.tidied())
+    }
+
+    /// These contents without what fits nothing.
+    pub(super) fn tidied(mut self) -> Self {
+        let trusted: BTreeSet<Id> = self.trusted.iter().map(|authority| authority.facts.id).collect();
+        let is_trusted = |pair: &Pair| trusted.contains(&Id::of(&pair.certificate));
+        self.signing = self.signing.filter(is_trusted);
+        self.next = self.next.filter(is_trusted);
+        let signers = [&self.signing, &self.next].map(|pair| pair.as_ref().map(|pair| Id::of(&pair.certificate)));
+        self.retired.retain(|id, _| trusted.contains(id) && !signers.contains(&Some(*id)));
+        self.damage.clear();
+        self
+    }
+
+    /// A new authority, trusted from now on.
+    fn trust(&mut self, now: Time, life: &Lifetimes) -> Result<Pair, MakeError> {
+        let pair = authority::create(now, life)?;
+        if let Some(facts) = x509::read(&pair.certificate) {
+            self.trusted.push(Authority { certificate: pair.certificate.clone(), facts });
+        }
+        Ok(pair)
+    }
+
+    fn issue(&mut self, names: &ServerNames, now: Time, life: &Lifetimes) -> Result<(), MakeError> {
+        if let Some(signing) = &self.signing {
+            let until = x509::read(&signing.certificate).map_or(now + life.server, |facts| facts.validity.until);
+            self.server = Some(authority::issue(signing, until, names, now, life)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Certificates and keys as text.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// A private key. It shows itself to nobody: not in logs, not in `Debug`.
+pub(super) struct PrivateKey(PrivateKeyDer<'static>);
+
+impl PrivateKey {
+    /// The first private key in a text.
+    pub(super) fn read(pem: &[u8]) -> Option<Self> {
+        PrivateKeyDer::from_pem_slice(pem).ok().map(Self)
+    }
+
+    pub(super) fn der(&self) -> PrivateKeyDer<'static> {
+        self.0.clone_key()
+    }
+
+    pub(super) fn pem(&self) -> String {
+        let label = match &self.0 {
+            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+            _ => "PRIVATE KEY",
+        };
+        block(label, self.0.secret_der())
+    }
+}
+
+impl From<PrivateKeyDer<'static>> for PrivateKey {
+    fn from(key: PrivateKeyDer<'static>) -> Self {
+        Self(key)
+    }
+}
+
+impl Clone for PrivateKey {
+    fn clone(&self) -> Self {
+        Self(self.der())
+    }
+}
+
+impl PartialEq for PrivateKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.secret_der() == other.0.secret_der()
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(redacted)")
+    }
+}
+
+/// The certificates in a text, in order, and whether there is a block among them that cannot be read.
+pub(super) fn certificates(pem: &[u8]) -> (Vec<CertificateDer<'static>>, bool) {
+    let (mut found, mut broken) = (Vec::new(), false);
+    // Block by block, so that a broken one does not take the next with it.
+    for block in String::from_utf8_lossy(pem).split("-----BEGIN ").filter(|it| it.starts_with("CERTIFICATE-----")) {
+        match CertificateDer::from_pem_slice(format!("-----BEGIN {block}").as_bytes()) {
+            Ok(certificate) => found.push(certificate),
+            Err(_) => broken = true,
+        }
+    }
+    (found, broken)
+}
+
+/// Certificates as text, one after the other.
+pub(super) fn shown<'a>(certificates: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> String {
+    certificates.into_iter().map(|certificate| block("CERTIFICATE", certificate)).collect()
+}
+
+fn block(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut lines = format!("-----BEGIN {label}-----\n");
+    for (index, letter) in text.chars().enumerate() {
+        if index > 0 && index % 64 == 0 {
+            lines.push('\n');
+        }
+        lines.push(letter);
+    }
+    lines + &format!("\n-----END {label}-----\n")
+}

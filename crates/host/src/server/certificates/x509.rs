@@ -1,0 +1,104 @@
+//! What a certificate says.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use rustls::pki_types::CertificateDer;
+use sha2::{Digest as _, Sha256};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::names::ServerNames;
+use super::time::Time;
+
+/// How far ahead of ours the clock may be that made a certificate.
+const AHEAD: std::time::Duration = std::time::Duration::from_hours(1);
+
+/// Which certificate: the SHA-256 of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Id(pub [u8; 32]);
+
+impl Id {
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Self {
+        Self(Sha256::digest(certificate).into())
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// From when to when a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Validity {
+    pub(super) from: Time,
+    pub(super) until: Time,
+}
+
+impl Validity {
+    /// Whether it can be used now. One that another clock made a little ahead of ours can.
+    pub(super) fn holds(&self, now: Time) -> bool {
+        self.from <= now + AHEAD && now < self.until
+    }
+}
+
+/// What of a certificate matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) id: Id,
+    pub(super) validity: Validity,
+    /// Whether it may sign others (`basicConstraints`, `keyUsage`).
+    pub(super) is_authority: bool,
+    /// Whether it may be a server's (`extendedKeyUsage`; without any it may).
+    pub(super) is_server: bool,
+    pub(super) names: ServerNames,
+    /// The key that it is for, as `SubjectPublicKeyInfo`.
+    pub(super) public_key: Vec<u8>,
+}
+
+/// Reads a certificate; nothing where it is none.
+pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let validity = certificate.validity();
+    let usage = certificate.key_usage().ok()?.is_none_or(|usage| usage.value.key_cert_sign());
+    let extended = certificate.extended_key_usage().ok()?;
+    let names = certificate.subject_alternative_name().ok()?;
+    let names = names.map(|found| found.value.general_names.iter()).into_iter().flatten();
+    let (mut dns, mut addresses) = (Vec::new(), Vec::new());
+    for name in names {
+        match name {
+            GeneralName::DNSName(name) => dns.push((*name).to_owned()),
+            GeneralName::IPAddress(bytes) => addresses.extend(address(bytes)),
+            _ => {}
+        }
+    }
+    Some(Facts {
+        id: Id::of(der),
+        validity: Validity { from: Time(validity.not_before.timestamp()), until: Time(validity.not_after.timestamp()) },
+        is_authority: certificate.is_ca() && usage,
+        is_server: extended.is_none_or(|usage| usage.value.server_auth || usage.value.any),
+        names: ServerNames::read(dns, addresses),
+        public_key: certificate.public_key().raw.to_vec(),
+    })
+}
+
+/// Whether `issuer` signed `certificate`.
+pub(super) fn signed(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> bool {
+    let parsed = (X509Certificate::from_der(certificate), X509Certificate::from_der(issuer));
+    let (Ok((_, certificate)), Ok((_, issuer))) = parsed else { return false };
+    certificate.issuer() == issuer.subject() && certificate.verify_signature(Some(issuer.public_key())).is_ok()
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let four: Result<[u8; 4], _> = bytes.try_into();
+    let sixteen: Result<[u8; 16], _> = bytes.try_into();
+    four.map(IpAddr::from).ok().or_else(|| sixteen.map(IpAddr::from).ok())
+}

@@ -1,0 +1,3 @@
+//! The standalone admission server.
+
+pub mod certificates;

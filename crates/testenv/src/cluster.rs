@@ -1,0 +1,253 @@
+//! A running cluster.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::api::GetParams;
+use kube::core::Request;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use crate::binaries::Binaries;
+use crate::certificates::{Authority, token_keys};
+use crate::identity::{Credentials, Identity};
+use crate::keeper::Keeper;
+use crate::servers::{self, API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
+use crate::{Error, Options, nodes, ports};
+
+/// How long the API server may take. It is some seconds on a machine that does nothing else.
+const READY: Duration = Duration::from_mins(3);
+/// Between two questions whether it is ready, and for the answer.
+const LOOK: Duration = Duration::from_millis(100);
+const ANSWER: Duration = Duration::from_secs(5);
+/// Seconds that the API server has for what it is answering when it is stopped.
+const GRACE: u8 = 5;
+/// Somebody else may take the port between the draw and the start.
+const STARTS: u8 = 3;
+const PORT_TAKEN: &str = "address already in use";
+
+/// A cluster of its own: an API server on a port of 127.0.0.1, with what [`Options`] ask for.
+///
+/// It ends when it is dropped, and whenever the process ends that has it.
+pub struct Cluster {
+    keeper: Keeper,
+    binaries: Binaries,
+    options: Options,
+    authority: Authority,
+    port: u16,
+    admin: Identity,
+}
+
+impl Cluster {
+    /// Starts a cluster, and waits until it is ready: the API server says so, and nodes are Ready.
+    ///
+    /// # Errors
+    ///
+    /// Where a program is missing, ends, or is not ready after some minutes: then with the end of its log.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let binaries = Binaries::from_environment();
+        let mut starts = 1;
+        loop {
+            match Self::try_start(binaries.clone(), options.clone()).await {
+                Err(Error::Ended { log, .. }) if starts < STARTS && log.contains(PORT_TAKEN) => starts += 1,
+                other => return other,
+            }
+        }
+    }
+
+    async fn try_start(binaries: Binaries, options: Options) -> Result<Self, Error> {
+        // Before anything is started: all that will be.
+        for server in options.servers() {
+            binaries.server(server)?;
+        }
+        let keeper = Keeper::start(&binaries.keeper()?)?;
+        let authority = Authority::new()?;
+        let port = ports::free()?;
+        let admin = Credentials::Certificate(authority.client("testenv-admin", Some("system:masters"))?);
+        let admin = Identity::new(port, &authority.certificate(), &admin);
+        let cluster = Self { keeper, binaries, options, authority, port, admin };
+
+        cluster.write_files()?;
+        cluster.run(ETCD_SERVER, &servers::etcd()).await?;
+        cluster.start_api_server().await?;
+        if cluster.options.controller_manager {
+            cluster.run(CONTROLLER_MANAGER, &servers::controller_manager(&cluster.options)).await?;
+        }
+        if cluster.options.nodes > 0 {
+            cluster.run(SCHEDULER, &servers::scheduler(&cluster.options)).await?;
+            cluster.run(KWOK, &servers::kwok(cluster.folder())).await?;
+            nodes::join(&cluster, cluster.options.nodes).await?;
+        }
+        Ok(cluster)
+    }
+
+    fn write_files(&self) -> Result<(), Error> {
+        let server = self.authority.server(&["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
+        let (private, public) = token_keys()?;
+        let component = |user| self.as_user(user, None).map(|identity| identity.kubeconfig());
+        let files = [
+            (file::AUTHORITY, self.authority.certificate()),
+            (file::CERTIFICATE, server.certificate),
+            (file::KEY, server.key),
+            (file::TOKEN_KEY, private),
+            (file::TOKEN_PUBLIC_KEY, public),
+            (file::ADMIN, self.admin.kubeconfig()),
+            (file::CONTROLLER_MANAGER, component("system:kube-controller-manager")?),
+            (file::SCHEDULER, component("system:kube-scheduler")?),
+            (file::AUDIT_POLICY, servers::AUDIT_POLICY.to_owned()),
+            (file::STAGES, nodes::STAGES.to_owned()),
+        ];
+        for (name, text) in files {
+            let path = self.folder().join(name);
+            let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::file(path))?;
+        }
+        Ok(())
+    }
+
+    async fn run(&self, server: &'static str, flags: &[String]) -> Result<(), Error> {
+        self.keeper.run(server, &self.binaries.server(server)?, flags).await
+    }
+
+    /// Starts the API server, on the port and with the data that it had before, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// Where it is running already, ends, or is not ready after some minutes.
+    pub async fn start_api_server(&self) -> Result<(), Error> {
+        self.run(API_SERVER, &servers::api_server(self.port, &self.options)).await?;
+        let client = self.admin.client().await?;
+        let started = Instant::now();
+        loop {
+            let reason = match ready(&client).await {
+                Ok(()) => return Ok(()),
+                Err(reason) => reason,
+            };
+            self.keeper.still_runs(ETCD_SERVER)?;
+            self.keeper.still_runs(API_SERVER)?;
+            if started.elapsed() > READY {
+                let log = self.keeper.log(API_SERVER);
+                return Err(Error::NotReady { server: API_SERVER.to_owned(), after: READY, reason, log });
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Stops the API server. Its data and its port stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not running.
+    pub async fn stop_api_server(&self) -> Result<(), Error> {
+        self.keeper.still_runs(API_SERVER)?;
+        self.keeper.end(API_SERVER, GRACE).await
+    }
+
+    /// Starts any other program, which then ends with the cluster, however that ends: for servers of a test that are
+    /// programs of their own. It runs in [`Cluster::folder`] with this process's environment; [`Cluster::log`] has what
+    /// it prints. Done when it has been started, which says nothing about its being ready.
+    ///
+    /// # Errors
+    ///
+    /// Where one of this name is running, or the program cannot be started.
+    pub async fn start_program(&self, name: &str, program: &Path, arguments: &[String]) -> Result<(), Error> {
+        self.keeper.run(name, program, arguments).await
+    }
+
+    /// Stops a program: with SIGTERM, and after these seconds, or at once where there are none, with SIGKILL. Done when
+    /// it is gone.
+    ///
+    /// # Errors
+    ///
+    /// Where the cluster's keeper is gone.
+    pub async fn stop_program(&self, name: &str, grace: u8) -> Result<(), Error> {
+        self.keeper.end(name, grace).await
+    }
+
+    /// An error, with the end of its log, where a server or a program is not running any more.
+    ///
+    /// # Errors
+    ///
+    /// See above.
+    pub fn still_runs(&self, name: &str) -> Result<(), Error> {
+        self.keeper.still_runs(name)
+    }
+
+    /// Where the API server is: `https://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The certificate of the authority that signed the API server's, in PEM.
+    pub fn authority_certificate(&self) -> String {
+        self.authority.certificate()
+    }
+
+    /// The folder of the servers' data and logs (`logs/<server>.log`). It goes with the cluster.
+    pub fn folder(&self) -> &Path {
+        self.keeper.folder()
+    }
+
+    /// The kubeconfig of one who may do everything, as a file: for programs like `kubectl`.
+    pub fn admin_kubeconfig_file(&self) -> PathBuf {
+        self.folder().join(file::ADMIN)
+    }
+
+    /// The events of the audit log so far (`audit.k8s.io/v1`), with what webhooks noted in their `annotations`; none
+    /// without [`Options::audit_log`].
+    pub fn audit_log(&self) -> Vec<Value> {
+        let log = fs::read_to_string(self.folder().join(file::AUDIT_LOG)).unwrap_or_default();
+        // The last line may still be being written.
+        log.lines().filter_map(|event| serde_json::from_str(event).ok()).collect()
+    }
+
+    /// The end of the log of a server or a program, for messages of tests.
+    pub fn log(&self, server: &str) -> String {
+        self.keeper.log(server)
+    }
+
+    pub(crate) fn admin_identity(&self) -> &Identity {
+        &self.admin
+    }
+
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    pub(crate) fn identity(&self, credentials: &Credentials) -> Identity {
+        Identity::new(self.port, &self.authority.certificate(), credentials)
+    }
+
+    /// Whether kube-controller-manager makes what belongs to a namespace.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.options.controller_manager
+    }
+}
+
+/// Whether the API server answers, and says that it is ready.
+async fn ready(client: &Client) -> Result<(), String> {
+    let request = Request::new("").get("readyz", &GetParams::default()).map_err(|error| error.to_string())?;
+    match timeout(ANSWER, client.request_text(request)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_can_be_started_and_used_in_any_thread() {
+        fn send<T: Send>(_: T) {}
+        fn sync<T: Send + Sync>() {}
+
+        send(Cluster::start(Options::new()));
+        sync::<Cluster>();
+    }
+}

@@ -1,0 +1,205 @@
+//! The process that holds the servers (`testenv/keeper`): it ends them, and removes their folder, when this one ends.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::Error;
+
+/// Between two looks at what the keeper has said.
+const LOOK: Duration = Duration::from_millis(10);
+/// What the keeper itself needs, at most, on a busy machine: it only starts processes and removes folders.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Lines of a log in an error.
+const TAIL: usize = 25;
+
+/// A server, as far as the keeper has told of it.
+#[derive(Clone, Debug)]
+enum Server {
+    Asked,
+    Running,
+    Failed(String),
+    Ended(String),
+}
+
+/// What the keeper has said.
+#[derive(Debug, Default)]
+struct Told {
+    servers: BTreeMap<String, Server>,
+    gone: bool,
+}
+
+/// A running keeper. Its end is the servers' end; dropping it waits for that.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    process: Child,
+    /// `None` once it is to end.
+    requests: Mutex<Option<ChildStdin>>,
+    told: Arc<Mutex<Told>>,
+    folder: PathBuf,
+}
+
+impl Keeper {
+    /// Starts the keeper, and waits for its folder.
+    pub(crate) fn start(program: &Path) -> Result<Self, Error> {
+        // In a process group of its own, so that whatever is sent to the tests' group leaves it the time to clean up.
+        let mut process =
+            Command::new(program)
+                .process_group(0)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .map_err(|error| Error::Keeper(format!("could not be started: {}: {error}", program.display())))?;
+        let requests = process.stdin.take();
+        let Some(output) = process.stdout.take() else {
+            return Err(Error::Keeper("has no output".to_owned()));
+        };
+        let mut lines = BufReader::new(output);
+        let mut first = String::new();
+        let folder = lines.read_line(&mut first).ok().and_then(|_| {
+            let said: Value = serde_json::from_str(&first).ok()?;
+            said.get("folder")?.as_str().map(PathBuf::from)
+        });
+        let Some(folder) = folder else {
+            return Err(Error::Keeper("made no folder".to_owned()));
+        };
+        let told = Arc::new(Mutex::new(Told::default()));
+        thread::spawn({
+            let told = Arc::clone(&told);
+            move || listen(lines, &told)
+        });
+        Ok(Self { process, requests: Mutex::new(requests), told, folder })
+    }
+
+    /// The folder that is removed with the keeper.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts a server: done when its process is there, which says nothing about its being ready.
+    pub(crate) async fn run(&self, server: &str, program: &Path, arguments: &[String]) -> Result<(), Error> {
+        if self.is_there(server) {
+            return Err(Error::Start { server: server.to_owned(), reason: "it is running already".to_owned() });
+        }
+        lock(&self.told).servers.insert(server.to_owned(), Server::Asked);
+        self.ask(&json!({ "start": server, "program": program, "arguments": arguments }))?;
+        match self.told(server, PATIENCE, |told| !matches!(told, Server::Asked)).await? {
+            Server::Failed(reason) => Err(Error::Start { server: server.to_owned(), reason }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a server: with SIGTERM, and after the seconds of grace with SIGKILL. Done when it is gone, as it may be
+    /// already.
+    pub(crate) async fn end(&self, server: &str, grace: u8) -> Result<(), Error> {
+        if !self.is_there(server) {
+            return Ok(());
+        }
+        self.ask(&json!({ "stop": server, "grace": grace }))?;
+        let patience = PATIENCE + Duration::from_secs(grace.into());
+        self.told(server, patience, |told| matches!(told, Server::Ended(_) | Server::Failed(_))).await.map(drop)
+    }
+
+    fn is_there(&self, server: &str) -> bool {
+        matches!(lock(&self.told).servers.get(server), Some(Server::Asked | Server::Running))
+    }
+
+    /// An error where the server is not running any more.
+    pub(crate) fn still_runs(&self, server: &str) -> Result<(), Error> {
+        let told = lock(&self.told);
+        match told.servers.get(server) {
+            _ if told.gone => Err(gone()),
+            Some(Server::Ended(reason) | Server::Failed(reason)) => {
+                Err(Error::Ended { server: server.to_owned(), reason: reason.clone(), log: self.log(server) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The last lines of a server's log.
+    pub(crate) fn log(&self, server: &str) -> String {
+        let log = fs::read(self.folder.join("logs").join(format!("{server}.log"))).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let mut last: Vec<&str> = log.lines().rev().take(TAIL).collect();
+        last.reverse();
+        last.join("\n")
+    }
+
+    fn ask(&self, request: &Value) -> Result<(), Error> {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = requests.as_mut().map(|pipe| writeln!(pipe, "{request}").and_then(|()| pipe.flush()));
+        if matches!(written, Some(Ok(()))) { Ok(()) } else { Err(gone()) }
+    }
+
+    async fn told(&self, server: &str, patience: Duration, enough: impl Fn(&Server) -> bool) -> Result<Server, Error> {
+        let asked = Instant::now();
+        loop {
+            {
+                let told = lock(&self.told);
+                if let Some(server) = told.servers.get(server).filter(|server| enough(server)) {
+                    return Ok(server.clone());
+                }
+                if told.gone {
+                    return Err(gone());
+                }
+            }
+            if asked.elapsed() > patience {
+                return Err(Error::Keeper(format!("said nothing about \"{server}\" for {} s", patience.as_secs())));
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // The end of its input is the keeper's sign to clean up.
+        self.requests.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let asked = Instant::now();
+        while asked.elapsed() < PATIENCE {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+        // Where the keeper did not come to it. Servers end with the keeper.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn gone() -> Error {
+    Error::Keeper("is gone".to_owned())
+}
+
+fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes what the keeper says, until it says nothing more.
+fn listen(lines: BufReader<ChildStdout>, told: &Mutex<Told>) {
+    for line in lines.lines().map_while(Result::ok) {
+        if let Some((name, server)) = serde_json::from_str(&line).ok().and_then(|said| understand(&said)) {
+            lock(told).servers.insert(name, server);
+        }
+    }
+    lock(told).gone = true;
+}
+
+fn understand(said: &Value) -> Option<(String, Server)> {
+    let word = |key| said.get(key).and_then(Value::as_str).map(str::to_owned);
+    let reason = || word("reason").unwrap_or_default();
+    (word("started").map(|name| (name, Server::Running)))
+        .or_else(|| word("failed").map(|name| (name, Server::Failed(reason()))))
+        .or_else(|| word("ended").map(|name| (name, Server::Ended(reason()))))
+}

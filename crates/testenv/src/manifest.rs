@@ -1,0 +1,52 @@
+//! Manifests, as `kubectl apply --server-side` takes them.
+
+use std::time::Duration;
+
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+use crate::{Error, until};
+
+/// How long the API server may take to serve a kind whose definition has just been applied.
+const SERVED: Duration = Duration::from_secs(20);
+
+/// Applies every document of a YAML text with server-side apply, in its order, as this field manager; an object that
+/// says nothing about its namespace goes into `default`. The answers are what is stored now.
+///
+/// # Errors
+///
+/// Where a document is no object, its kind is not served, or the API server refuses it, a conflict with another field
+/// manager included.
+pub async fn apply(client: &Client, yaml: &str, manager: &str) -> Result<Vec<DynamicObject>, Error> {
+    let unreadable = |error: serde_saphyr::Error| Error::Manifest { number: 1, reason: error.to_string() };
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).map_err(unreadable)?;
+    let mut applied = Vec::new();
+    for (index, document) in documents.into_iter().filter(|document| !document.is_null()).enumerate() {
+        applied.push(apply_one(client, index + 1, document, manager).await?);
+    }
+    Ok(applied)
+}
+
+async fn apply_one(client: &Client, number: usize, document: Value, manager: &str) -> Result<DynamicObject, Error> {
+    let invalid = |reason: String| Error::Manifest { number, reason };
+    let object: DynamicObject = serde_json::from_value(document).map_err(|error| invalid(error.to_string()))?;
+    let types = object.types.clone().ok_or_else(|| invalid("it has no apiVersion and kind".to_owned()))?;
+    let name = object.metadata.name.clone().ok_or_else(|| invalid("it has no name".to_owned()))?;
+    let kind = GroupVersionKind::try_from(&types).map_err(|error| invalid(error.to_string()))?;
+
+    let what = format!("{} {} being served", types.api_version, types.kind);
+    let (resource, capabilities) = until(&what, SERVED, async || pinned_kind(client, &kind).await.ok()).await?;
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => {
+            let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+            Api::namespaced_with(client.clone(), &namespace, &resource)
+        }
+    };
+    api.patch(&name, &PatchParams::apply(manager), &Patch::Apply(&object))
+        .await
+        .map_err(Error::api(format!("{} \"{name}\"", types.kind)))
+}

@@ -1,0 +1,67 @@
+//! A namespace for a test.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, ResourceExt};
+
+use crate::{Cluster, Error, until};
+
+const DEFAULT: &str = "default";
+const CONTROLLER: Duration = Duration::from_mins(1);
+
+impl Cluster {
+    /// A new namespace, whose name begins with this one, in which Pods can be created.
+    ///
+    /// # Errors
+    ///
+    /// Where the API server refuses it.
+    pub async fn namespace(&self, name: &str) -> Result<String, Error> {
+        self.labelled_namespace(name, []).await
+    }
+
+    /// A new namespace with labels.
+    ///
+    /// # Errors
+    ///
+    /// Where the API server refuses it.
+    pub async fn labelled_namespace<const N: usize>(
+        &self,
+        name: &str,
+        labels: [(&str, &str); N],
+    ) -> Result<String, Error> {
+        let client = self.admin().await?;
+        let labels: BTreeMap<String, String> =
+            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                generate_name: Some(format!("{name}-")),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let created = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .map_err(Error::api(format!("namespace \"{name}\"")))?
+            .name_any();
+
+        // Without its default ServiceAccount a namespace takes no Pods.
+        let accounts: Api<ServiceAccount> = Api::namespaced(client, &created);
+        if self.has_controllers() {
+            let there = async || accounts.get_opt(DEFAULT).await.ok().flatten();
+            until(&format!("the default ServiceAccount of namespace \"{created}\""), CONTROLLER, there).await?;
+        } else {
+            let metadata = ObjectMeta { name: Some(DEFAULT.to_owned()), ..ObjectMeta::default() };
+            accounts
+                .create(&PostParams::default(), &ServiceAccount { metadata, ..ServiceAccount::default() })
+                .await
+                .map_err(Error::api(format!("the default ServiceAccount of \"{created}\"")))?;
+        }
+        Ok(created)
+    }
+}

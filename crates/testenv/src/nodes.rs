@@ -1,0 +1,48 @@
+//! Nodes that kwok plays.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
+
+use crate::servers::KWOK;
+use crate::{Cluster, Error, until};
+
+/// What kwok does with nodes and Pods.
+pub(crate) const STAGES: &str = include_str!("../../../testenv/kwok/stages.yaml");
+
+const READY: Duration = Duration::from_mins(2);
+
+/// Creates the nodes, and waits until Pods can be placed on all of them.
+pub(crate) async fn join(cluster: &Cluster, count: u8) -> Result<(), Error> {
+    let nodes: Api<Node> = Api::all(cluster.admin().await?);
+    for number in 1..=count {
+        let name = format!("node-{number}");
+        let labels = [("kubernetes.io/hostname", name.as_str()), ("kubernetes.io/os", "linux")];
+        let labels: BTreeMap<String, String> =
+            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let metadata = ObjectMeta { name: Some(name.clone()), labels: Some(labels), ..ObjectMeta::default() };
+        nodes
+            .create(&PostParams::default(), &Node { metadata, ..Node::default() })
+            .await
+            .map_err(Error::api(format!("node \"{name}\"")))?;
+    }
+    for number in 1..=count {
+        let name = format!("node-{number}");
+        let ready = async || nodes.get(&name).await.ok().filter(takes_pods);
+        if let Err(error) = until(&format!("node \"{name}\" becoming ready"), READY, ready).await {
+            let log = cluster.log(KWOK);
+            return Err(Error::NotReady { server: KWOK.to_owned(), after: READY, reason: error.to_string(), log });
+        }
+    }
+    Ok(())
+}
+
+/// Ready, and rid of the taints that every node has until a controller finds it ready.
+fn takes_pods(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).next().is_some();
+    !tainted && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

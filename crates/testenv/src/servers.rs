@@ -1,0 +1,152 @@
+//! How each server is started.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::Options;
+
+/// Who issues the tokens of ServiceAccounts, and whom they are for unless they say so.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// What the API server gives to Services; nothing listens there.
+const SERVICES: &str = "10.96.0.0/16";
+/// etcd's sockets, in the folder in which all servers run: no port, and only the user can open it. The number is part
+/// of a socket's name: etcd takes nothing that does not look like a host and a port.
+const ETCD: &str = "unix://etcd.sock:1";
+const ETCD_PEER: &str = "unix://etcd.sock:2";
+
+/// Names of the servers: of their programs, and of their logs.
+pub(crate) const ETCD_SERVER: &str = "etcd";
+pub(crate) const API_SERVER: &str = "kube-apiserver";
+pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+pub(crate) const SCHEDULER: &str = "kube-scheduler";
+pub(crate) const KWOK: &str = "kwok";
+
+/// Everything that is answered, without objects.
+pub(crate) const AUDIT_POLICY: &str = r#"{
+  "apiVersion": "audit.k8s.io/v1",
+  "kind": "Policy",
+  "omitStages": ["RequestReceived"],
+  "rules": [{ "level": "Metadata" }]
+}
+"#;
+
+/// Names of files in the cluster's folder.
+pub(crate) mod file {
+    pub(crate) const AUTHORITY: &str = "ca.crt";
+    pub(crate) const CERTIFICATE: &str = "apiserver.crt";
+    pub(crate) const KEY: &str = "apiserver.key";
+    pub(crate) const TOKEN_KEY: &str = "service-accounts.key";
+    pub(crate) const TOKEN_PUBLIC_KEY: &str = "service-accounts.pub";
+    pub(crate) const ADMIN: &str = "admin.kubeconfig";
+    pub(crate) const CONTROLLER_MANAGER: &str = "controller-manager.kubeconfig";
+    pub(crate) const SCHEDULER: &str = "scheduler.kubeconfig";
+    pub(crate) const AUDIT_POLICY: &str = "audit-policy.json";
+    pub(crate) const AUDIT_LOG: &str = "logs/audit.log";
+    pub(crate) const STAGES: &str = "stages.yaml";
+}
+
+fn flags<const N: usize>(flags: [(&str, &str); N]) -> Vec<String> {
+    flags.iter().map(|(name, value)| format!("--{name}={value}")).collect()
+}
+
+/// Feature gates as one flag. A server refuses a gate that it does not know, and all of these share one registry.
+fn gates(gates: &BTreeMap<String, bool>) -> Option<String> {
+    let gates: Vec<String> = gates.iter().map(|(name, on)| format!("{name}={on}")).collect();
+    (!gates.is_empty()).then(|| format!("--feature-gates={}", gates.join(",")))
+}
+
+/// etcd, which keeps nothing longer than the cluster lasts, so it need not wait for the disk.
+pub(crate) fn etcd() -> Vec<String> {
+    flags([
+        ("data-dir", "etcd"),
+        ("listen-client-urls", ETCD),
+        ("advertise-client-urls", ETCD),
+        ("listen-peer-urls", ETCD_PEER),
+        ("initial-advertise-peer-urls", ETCD_PEER),
+        ("initial-cluster", &format!("default={ETCD_PEER}")),
+        ("unsafe-no-fsync", "true"),
+        ("log-level", "warn"),
+    ])
+}
+
+/// kube-apiserver, with the defaults of its release where nothing is said here.
+pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
+    let mut all = flags([
+        ("etcd-servers", ETCD),
+        ("bind-address", "127.0.0.1"),
+        ("advertise-address", "127.0.0.1"),
+        ("secure-port", &port.to_string()),
+        // There is one API server, and its address cannot stand in an EndpointSlice.
+        ("endpoint-reconciler-type", "none"),
+        ("tls-cert-file", file::CERTIFICATE),
+        ("tls-private-key-file", file::KEY),
+        ("client-ca-file", file::AUTHORITY),
+        ("authorization-mode", "RBAC"),
+        ("service-account-issuer", ISSUER),
+        ("service-account-key-file", file::TOKEN_PUBLIC_KEY),
+        ("service-account-signing-key-file", file::TOKEN_KEY),
+        ("service-cluster-ip-range", SERVICES),
+        ("allow-privileged", "true"),
+    ]);
+    if options.audit_log {
+        all.extend(flags([("audit-policy-file", file::AUDIT_POLICY), ("audit-log-path", file::AUDIT_LOG)]));
+    }
+    all.extend(gates(&options.gates));
+    all.extend(options.api_server.iter().cloned());
+    all
+}
+
+/// kube-controller-manager, each controller with its own rights, as clusters run it.
+pub(crate) fn controller_manager(options: &Options) -> Vec<String> {
+    let mut all = flags([
+        ("kubeconfig", file::CONTROLLER_MANAGER),
+        ("leader-elect", "false"),
+        ("secure-port", "0"),
+        ("use-service-account-credentials", "true"),
+        ("service-account-private-key-file", file::TOKEN_KEY),
+        ("root-ca-file", file::AUTHORITY),
+    ]);
+    all.extend(gates(&options.gates));
+    all
+}
+
+/// kube-scheduler.
+pub(crate) fn scheduler(options: &Options) -> Vec<String> {
+    let mut all = flags([("kubeconfig", file::SCHEDULER), ("leader-elect", "false"), ("secure-port", "0")]);
+    all.extend(gates(&options.gates));
+    all
+}
+
+/// kwok, which plays every node and its kubelet.
+pub(crate) fn kwok(folder: &Path) -> Vec<String> {
+    // kwok takes a name without a folder for one below its own.
+    let path = |name| folder.join(name).display().to_string();
+    let mut all = flags([
+        ("kubeconfig", &path(file::ADMIN)),
+        ("config", &path(file::STAGES)),
+        ("node-ip", "127.0.0.1"),
+        ("cidr", "10.244.0.0/16"),
+        ("node-lease-duration-seconds", "40"),
+    ]);
+    all.push("--manage-all-nodes".to_owned());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_server_gets_the_feature_gates_and_the_api_server_its_flags_last() {
+        let options =
+            Options::new().feature_gate("B", false).feature_gate("A", true).api_server_flag("--secure-port=1");
+
+        let api_server = api_server(20_000, &options);
+
+        assert_eq!(api_server.last().unwrap(), "--secure-port=1");
+        for flags in [api_server, controller_manager(&options), scheduler(&options)] {
+            assert!(flags.contains(&"--feature-gates=A=true,B=false".to_owned()), "{flags:?}");
+        }
+        assert!(!scheduler(&Options::new()).iter().any(|flag| flag.contains("gates")));
+    }
+}

@@ -1,0 +1,57 @@
+//! Waiting for what a cluster does in its own time.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::Error;
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Asks until there is an answer, ten times a second.
+///
+/// # Errors
+///
+/// Where there is none after this time. The last question is asked after the time is up, so that a machine that was
+/// busy does not make a cluster slow.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use std::time::Duration;
+///
+/// let asked = std::cell::Cell::new(0);
+/// let answer = pillion_testenv::until("the third try", Duration::from_secs(5), async || {
+///     asked.set(asked.get() + 1);
+///     (asked.get() == 3).then_some("here")
+/// });
+/// assert_eq!(answer.await.unwrap(), "here");
+/// # });
+/// ```
+pub async fn until<T, F>(what: &str, after: Duration, mut ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Option<T>>,
+{
+    let started = Instant::now();
+    loop {
+        let late = started.elapsed() >= after;
+        if let Some(answer) = ask().await {
+            return Ok(answer);
+        }
+        if late {
+            return Err(Error::Timeout { what: what.to_owned(), after });
+        }
+        sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_does_not_happen_is_named_with_the_time() {
+        let error = until("the Deployment becoming ready", Duration::ZERO, async || None::<()>).await.unwrap_err();
+
+        assert_eq!(error.to_string(), "the Deployment becoming ready did not happen within 0 s");
+    }
+}

@@ -1,0 +1,307 @@
+//! What `pillion manifest` renders is accepted by a real API server, and does there what it is rendered for.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::time::Duration;
+
+use clap::FromArgMatches;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client, ResourceExt};
+use pillion::rendering::document::{Document, to_yaml};
+use pillion::rendering::options::Standalone;
+use pillion::rendering::{crd, standalone};
+use pillion_testenv::{Cluster, Options, apply, until};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+const MANAGER: &str = "manifests";
+const SOON: Duration = Duration::from_secs(20);
+
+fn options(flags: &[&str]) -> Standalone {
+    let flags = std::iter::once("pillion").chain(flags.iter().copied());
+    let command = <Standalone as clap::Args>::augment_args(clap::Command::new("pillion"));
+    Standalone::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
+}
+
+fn set(spec: &Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "log-agent"},
+        "spec": {"selector": {"matchLabels": {"logs": "collect"}}, "containers": [{"name": "log-agent", "image": "i:1"}]}
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    set
+}
+
+/// Settings that need every part.
+fn everything() -> Value {
+    json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "shoots": {"enabled": true},
+        "sidecarSets": [set(&json!({"serviceAccountName": "log-agent"}))],
+    })
+}
+
+async fn create_namespace(client: &Client, name: &str) {
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+}
+
+async fn api(client: &Client, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    let (resource, capabilities) = pinned_kind(client, &kind).await.unwrap();
+    match capabilities.scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
+    }
+}
+
+/// What kubectl does with a folder, twice: nothing is refused, and the second time nothing changes.
+#[rstest]
+#[case::self_signed(&[])]
+#[case::files(&["--certificates", "files", "--replicas", "1", "--opt-out-label", "pillion.dev/injection=off"])]
+#[case::of_another_name(&["--name", "second", "--namespace", "elsewhere", "--any-sidecar-sets", "--no-network-policy"])]
+#[tokio::test]
+async fn every_object_is_accepted_and_applying_it_again_changes_nothing(#[case] flags: &[&str]) {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    create_namespace(&client, "kruise-system").await;
+    let yaml = to_yaml(&standalone::render(&everything(), &options(flags)).unwrap().documents).unwrap();
+    let versions = async || -> Vec<String> {
+        let applied = apply(&client, &yaml, MANAGER).await.unwrap();
+        applied.iter().map(|it| format!("{} {}", it.name_any(), it.resource_version().unwrap())).collect()
+    };
+    let first = versions().await;
+    assert!(first.len() > 12, "{first:?}");
+    // The definition and the namespace are changed by the API server itself, once.
+    until("nothing changing", SOON, async || (versions().await == versions().await).then_some(())).await.unwrap();
+}
+
+/// What a controller of certificates writes is not taken away by applying the manifests again.
+#[tokio::test]
+async fn a_ca_bundle_stays() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let rendered = standalone::render(&json!({}), &options(&["--no-system-role"])).unwrap();
+    let yaml = to_yaml(&rendered.documents).unwrap();
+    apply(&client, &yaml, MANAGER).await.unwrap();
+    let bundle = k8s_openapi::ByteString(cluster.authority_certificate().into_bytes());
+    for (api_version, kind, name, pointer) in [
+        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "pillion", "/webhooks/0/clientConfig"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", crd::NAME, "/spec/conversion/webhook/clientConfig"),
+    ] {
+        let api = api(&client, api_version, kind, "").await;
+        let change = json!([{"op": "add", "path": format!("{pointer}/caBundle"), "value": bundle}]);
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+        api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        apply(&client, &yaml, MANAGER).await.unwrap();
+        let stored = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
+        assert_eq!(stored.pointer(&format!("{pointer}/caBundle")), Some(&json!(bundle)), "{kind}");
+    }
+}
+
+/// The webhook configurations, for a server that is down: what is sent is refused, and what is not is stored.
+fn webhooks_of_nobody(authority: &str) -> String {
+    let rendered = standalone::render(&everything(), &options(&[])).unwrap();
+    let webhooks = rendered.documents.into_iter().filter(|document| document.object["webhooks"].is_array());
+    let pointed = webhooks.map(|mut document| {
+        for webhook in document.object["webhooks"].as_array_mut().unwrap() {
+            let bundle = k8s_openapi::ByteString(authority.as_bytes().to_vec());
+            webhook["clientConfig"] = json!({"url": "https://127.0.0.1:1/", "caBundle": bundle});
+        }
+        document
+    });
+    to_yaml(&pointed.collect::<Vec<Document>>()).unwrap()
+}
+
+/// An object with a Pod template, whose Pods have these fields.
+fn workload(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
+    let policy = if api_version == "batch/v1" { "Never" } else { "Always" };
+    let mut pod_spec = json!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": policy});
+    for (key, value) in pod.as_object().unwrap() {
+        pod_spec[key] = value.clone();
+    }
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod_spec});
+    let spec = match kind {
+        "CronJob" => json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template}}}),
+        "Job" => json!({"template": template}),
+        "StatefulSet" => json!({"serviceName": "s", "selector": {"matchLabels": {"a": "b"}}, "template": template}),
+        _ => json!({"selector": {"matchLabels": {"a": "b"}}, "template": template}),
+    };
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// Whether an answer is that a webhook of ours did not answer; anything else that is wrong is a mistake of the test.
+fn was_sent<T>(answer: Result<T, kube::Error>) -> bool {
+    match answer {
+        Ok(_) => false,
+        Err(kube::Error::Api(status)) if status.message.contains(".pillion.dev\"") => true,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const ANNOTATE: &str = r#"{"metadata":{"annotations":{"a":"b"}}}"#;
+
+/// What is asked of an object.
+enum Ask {
+    Create,
+    Change,
+    Delete,
+}
+
+/// The requests that the server is not sent do not wait for it.
+#[tokio::test]
+async fn only_what_matters_leaves_the_api_server() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let namespace = cluster.namespace("conditions").await.unwrap();
+    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": []});
+    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+    let secret = |name: &str, of: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": of,
+            "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": "default"}}
+        })
+    };
+    let pod = |name: &str, annotations: &Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}
+        })
+    };
+    let plain = json!({});
+    let merged = json!({"serviceAccountName": "sidecarset-merged-1"});
+    let merged_by_its_old_name = json!({"serviceAccount": "sidecarset-merged-1"});
+
+    // There before the webhooks are.
+    let create = async |object: &Value| {
+        let api_version = object["apiVersion"].as_str().unwrap();
+        let api = api(&client, api_version, object["kind"].as_str().unwrap(), &namespace).await;
+        api.create(&PostParams::default(), &serde_json::from_value(object.clone()).unwrap()).await
+    };
+    for object in [
+        role("plain"),
+        role("sidecarset-merged-1"),
+        account("used"),
+        workload("apps/v1", "Deployment", "old", &plain),
+        pod("running", &plain),
+    ] {
+        create(&object).await.unwrap();
+    }
+    apply(&client, &webhooks_of_nobody(&cluster.authority_certificate()), MANAGER).await.unwrap();
+    let asked = async || was_sent(create(&pod("first", &plain)).await).then_some(());
+    until("the webhooks being asked", SOON, asked).await.unwrap();
+
+    let mut cases = vec![
+        (Ask::Create, pod("app", &plain), true),
+        (Ask::Change, pod("running", &plain), false),
+        (Ask::Create, secret("opaque", "Opaque"), false),
+        (Ask::Create, secret("token", "kubernetes.io/service-account-token"), true),
+        (Ask::Create, role("another"), false),
+        (Ask::Change, role("plain"), false),
+        (Ask::Delete, role("plain"), false),
+        (Ask::Change, role("sidecarset-merged-1"), true),
+        (Ask::Delete, role("sidecarset-merged-1"), true),
+        (Ask::Create, account("another"), false),
+        (Ask::Change, account("used"), true),
+        (Ask::Delete, account("used"), true),
+        (Ask::Change, workload("apps/v1", "Deployment", "old", &plain), false),
+        (Ask::Delete, workload("apps/v1", "Deployment", "old", &plain), false),
+    ];
+    for (api_version, kind) in [
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("apps/v1", "ReplicaSet"),
+        ("batch/v1", "Job"),
+        ("batch/v1", "CronJob"),
+    ] {
+        cases.push((Ask::Create, workload(api_version, kind, "plain", &plain), false));
+        cases.push((Ask::Create, workload(api_version, kind, "merged", &merged), true));
+        cases.push((Ask::Create, workload(api_version, kind, "merged-too", &merged_by_its_old_name), true));
+    }
+    let mut wrong = Vec::new();
+    for (ask, object, is_sent) in cases {
+        let kind = object["kind"].as_str().unwrap();
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let api = api(&client, object["apiVersion"].as_str().unwrap(), kind, &namespace).await;
+        let (what, sent) = match ask {
+            Ask::Create => ("create", was_sent(create(&object).await)),
+            Ask::Change => {
+                let patch: Patch<Value> = Patch::Merge(serde_json::from_str(ANNOTATE).unwrap());
+                ("change", was_sent(api.patch(name, &PatchParams::default(), &patch).await))
+            }
+            Ask::Delete => ("delete", was_sent(api.delete(name, &DeleteParams::default()).await)),
+        };
+        if sent != is_sent {
+            wrong.push(format!("{what} {kind} {name}: sent: {sent}"));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+
+    // Namespaces that are left out.
+    let elsewhere: Api<DynamicObject> = api(&client, "v1", "Pod", "kube-system").await;
+    let accounts = api(&client, "v1", "ServiceAccount", "kube-system").await;
+    let account = serde_json::from_value(account("default")).unwrap();
+    let _ = accounts.create(&PostParams::default(), &account).await;
+    let pod = serde_json::from_value(pod("app", &plain)).unwrap();
+    assert!(!was_sent(elsewhere.create(&PostParams::default(), &pod).await), "kube-system");
+}
+
+/// The definition without a server: both versions, nothing of a SidecarSet is lost, and the status is apart.
+#[tokio::test]
+async fn sidecar_sets_are_stored_as_they_are() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
+    apply(&client, &definition.to_yaml().unwrap(), MANAGER).await.unwrap();
+    let object = set(&json!({
+        "containers": [{
+            "name": "log-agent", "image": "i:1", "env": null, "fieldOfTomorrow": {"a": [1]},
+            "resourcesPolicy": {"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*50%"}}}
+        }],
+        "volumes": [{"name": "v", "sourceOfTomorrow": {"a": 1}}],
+        "imagePullSecrets": [{}],
+        "updateStrategy": {"partition": "10%", "maxUnavailable": 1},
+        "customVersion": "v1",
+        "serviceAccountName": "log-agent",
+        "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "nonResourceURLs": ["/x"]}],
+    }));
+    let stored = apply(&client, &object.to_string(), MANAGER).await.unwrap();
+    let mut wanted = object["spec"].clone();
+    // A-5: what OpenKruise's definition fills in.
+    wanted["containers"][0]["resourcesPolicy"]["targetContainersNameRegex"] = json!(".*");
+    wanted["imagePullSecrets"][0]["name"] = json!("");
+    assert_eq!(stored[0].data["spec"], wanted);
+
+    let old = api(&client, "apps.kruise.io/v1alpha1", "SidecarSet", "").await;
+    assert_eq!(old.get("log-agent").await.unwrap().data["spec"], wanted);
+    let refused =
+        set(&json!({"containers": [{"resourcesPolicy": {"targetContainersMode": "avg", "resourcesExpr": {}}}]}));
+    let refusal = apply(&client, &refused.to_string(), MANAGER).await.unwrap_err().to_string();
+    assert!(refusal.contains("avg"), "{refusal}");
+
+    let status = json!({"status": {"matchedPods": 3, "updatedPods": 2, "readyPods": 1}});
+    let new = api(&client, "apps.kruise.io/v1beta1", "SidecarSet", "").await;
+    new.patch("log-agent", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    assert_eq!(new.get("log-agent").await.unwrap().data.get("status"), None);
+    new.patch_status("log-agent", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    assert_eq!(new.get("log-agent").await.unwrap().data["status"], status["status"]);
+
+    let request = http_get("/apis/apps.kruise.io/v1beta1/sidecarsets");
+    let table: Value = serde_json::from_str(&client.request_text(request).await.unwrap()).unwrap();
+    let names: Vec<&str> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Name", "MATCHED", "UPDATED", "READY", "AGE"]);
+    assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..4], [json!("log-agent"), json!(3), json!(2), json!(1)]);
+}
+
+/// A request as `kubectl get` sends it.
+fn http_get(path: &str) -> hyper::Request<Vec<u8>> {
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    hyper::Request::get(path).header("accept", accept).body(Vec::new()).unwrap()
+}
