@@ -112,15 +112,18 @@ pub fn all() -> Vec<Scenario> {
     for (sets, matching) in [(100, 1), (1_000, 0), (1_000, 1)] {
         all.push(Scenario::pods(Pods { style: Style::Worst, sets, matching, ..pods }));
     }
-    for sets in [100, 1_000] {
-        all.push(Scenario::pods(Pods { form: Form::BundleRef, sets, matching: 1, ..pods }));
-    }
     all.extend(
         Feature::ALL
             .map(|feature| Scenario { name: format!("feature/{}", feature.name()), case: Case::Feature(feature) }),
     );
     all.extend(Other::ALL.map(|other| Scenario { name: other.name(), case: Case::Other(other) }));
     all
+}
+
+/// The same with a bundle in a ConfigMap: for modules that know `settings.bundleRef`.
+pub fn with_bundle_ref() -> Vec<Scenario> {
+    let pods = Pods { form: Form::BundleRef, style: Style::Realistic, sets: 0, matching: 1, bytes: SMALL };
+    [1, 10, 100, 1_000, 3_000].map(|sets| Scenario::pods(Pods { sets, ..pods })).into()
 }
 
 impl Scenario {
