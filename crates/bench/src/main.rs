@@ -26,7 +26,7 @@ struct Args {
     /// Only scenarios whose name holds this text, or one of these.
     #[arg(long, global = true, value_name = "TEXT")]
     filter: Vec<String>,
-    /// Also bundles in ConfigMaps, for a module that knows `bundleRef`.
+    /// Also rows with the bundle in a ConfigMap, for a module that knows `bundleRef`.
     #[arg(long, global = true)]
     bundle_ref: bool,
 }
