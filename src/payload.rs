@@ -91,7 +91,9 @@ impl Payload {
                     settings = Settled::Each(each);
                 }
                 "settings" => settings = Settled::Whole(reader.skip()?),
-                _ => drop(reader.skip()?),
+                _ => {
+                    reader.skip()?;
+                }
             }
             Ok(())
         });

@@ -6,8 +6,10 @@
 
 pub mod corpus;
 pub mod engine;
+pub mod limits;
 pub mod measure;
 pub mod objects;
 pub mod provider;
+pub mod report;
 pub mod scenario;
 pub mod timing;

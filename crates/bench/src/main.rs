@@ -4,10 +4,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Parser;
 use pillion_bench::engine::Counter;
 use pillion_bench::measure::{Counters, Mode, Rivals};
+use pillion_bench::report::goals::{self, Goal};
+use pillion_bench::report::{Report, markdown};
 use pillion_bench::scenario::{self, Scenario};
 
 #[derive(Debug, Parser)]
@@ -24,6 +26,9 @@ struct Args {
     /// Only scenarios whose name holds this text, or one of these.
     #[arg(long, global = true, value_name = "TEXT")]
     filter: Vec<String>,
+    /// Also rows with the bundle in a ConfigMap, for a module that knows `bundleRef`.
+    #[arg(long, global = true)]
+    bundle_ref: bool,
 }
 
 const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everything.wasm";
@@ -41,11 +46,38 @@ enum Command {
         #[arg(long, default_value_t = 500, value_name = "MILLISECONDS")]
         budget: u64,
     },
+    /// Everything: sizes, instructions, memory and times, and what of the promises is kept.
+    Report {
+        /// How long each policy of each row is timed, in milliseconds.
+        #[arg(long, default_value_t = 500, value_name = "MILLISECONDS")]
+        budget: u64,
+        /// How to print it.
+        #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+        output: Format,
+        /// Fail where a promise is not kept.
+        #[arg(long)]
+        check: bool,
+        /// Also write the tables into this document, between its marks.
+        #[arg(long, value_name = "PATH")]
+        docs: Option<PathBuf>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Tables.
+    #[default]
+    Text,
+    /// All numbers.
+    Json,
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let mut scenarios = scenario::all();
+    if args.bundle_ref {
+        scenarios.extend(scenario::with_bundle_ref());
+    }
     scenarios
         .retain(|scenario| args.filter.is_empty() || args.filter.iter().any(|text| scenario.name().contains(text)));
     let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
@@ -55,6 +87,26 @@ fn main() -> anyhow::Result<()> {
         Command::Counts => counts(&scenarios, &policy, &baseline, &mut out),
         Command::Times { mode, budget } => {
             times(&scenarios, (&policy, &baseline), &mode, Duration::from_millis(budget), &mut out)
+        }
+        Command::Report { budget, output, check, docs } => {
+            let modes = [Mode::Warm, Mode::Kwctl, Mode::Fresh];
+            let budget = Duration::from_millis(budget);
+            let report = Report::measure(&scenarios, (&policy, &baseline), &modes, budget, &mut io::stderr())?;
+            let text = markdown::render(&report);
+            match output {
+                Format::Text => write!(out, "{text}")?,
+                Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
+            }
+            if let Some(path) = docs {
+                let name = || path.display().to_string();
+                let document = std::fs::read_to_string(&path).with_context(name)?;
+                std::fs::write(&path, markdown::place(&document, &text).with_context(name)?).with_context(name)?;
+            }
+            let broken: Vec<Goal> = goals::goals(&report).into_iter().filter(|goal| !goal.holds()).collect();
+            if check && !broken.is_empty() {
+                bail!("not kept:\n{}", markdown::promises(&broken));
+            }
+            Ok(())
         }
     }
 }
@@ -67,7 +119,7 @@ fn counts(scenarios: &[Scenario], policy: &[u8], baseline: &[u8], out: &mut dyn 
         "scenario", "payload", "policy", "accept all", "KiB", "KiB"
     )?;
     for scenario in scenarios {
-        let (ours, theirs) = counters.count(scenario, &scenario.input()?)?;
+        let (ours, theirs) = counters.count(scenario, &scenario.input())?;
         let (call, memory) = theirs.map_or((0, 0), |work| (work.call, work.memory));
         writeln!(
             out,
@@ -98,7 +150,7 @@ fn times(
         "scenario", "mode", "policy: µs (p10, p90)", "empty: µs", "ratio", "same: µs", "ratio"
     )?;
     for scenario in scenarios {
-        let input = scenario.input()?;
+        let input = scenario.input();
         for (mode, rivals) in &rivals {
             let compared =
                 rivals.time(&input, *mode, budget).with_context(|| format!("{}, {mode:?}", scenario.name()))?;

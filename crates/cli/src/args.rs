@@ -61,6 +61,10 @@ pub enum Command {
     Bundle(commands::bundle::Args),
     /// Render the manifests that a cluster needs.
     Manifest(commands::manifest::Args),
+    /// Serve the policy to API servers, without Kubewarden.
+    Serve(Box<commands::serve::Args>),
+    /// Send a server as many reviews as it takes, and check every answer.
+    Bench(commands::bench::Args),
     /// Print the JSON Schema of the policy's settings.
     Schema(commands::schema::Args),
     /// Print a completion script for a shell.
@@ -106,6 +110,8 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("check", long::<commands::check::Args>)
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
         .mut_subcommand("manifest", long::<commands::manifest::Args>)
+        .mut_subcommand("serve", long::<commands::serve::Args>)
+        .mut_subcommand("bench", long::<commands::bench::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)
         .mut_subcommand("man", long::<commands::man::Args>)

@@ -56,12 +56,13 @@ pub fn decode(text: &[u8], start: usize, end: usize) -> Option<Vec<u8>> {
 const VALUES: [u8; 256] = values();
 const NONE: u8 = 0xff;
 
+#[allow(clippy::indexing_slicing, reason = "the compiler would notice")]
 const fn values() -> [u8; 256] {
     let mut values = [NONE; 256];
-    let mut index = 0;
-    while index < 64 {
-        values[ALPHABET[index] as usize] = index as u8;
-        index += 1;
+    let mut value: u8 = 0;
+    while value < 64 {
+        values[ALPHABET[value as usize] as usize] = value;
+        value += 1;
     }
     values
 }

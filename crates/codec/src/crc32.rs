@@ -3,6 +3,7 @@
 /// What four bits do to the checksum.
 const STEPS: [u32; 16] = steps();
 
+#[allow(clippy::indexing_slicing, reason = "the compiler would notice")]
 const fn steps() -> [u32; 16] {
     let mut steps = [0; 16];
     let mut index = 0;

@@ -11,8 +11,8 @@ pub fn plain(text: &[u8]) -> (usize, bool) {
     let mut all = 0;
     for word in words {
         let word = u64::from_le_bytes(*word);
-        let quote = word ^ (b'"' as u64 * ONES);
-        let backslash = word ^ (b'\\' as u64 * ONES);
+        let quote = word ^ (0x22 * ONES);
+        let backslash = word ^ (0x5c * ONES);
         // The highest bit of a byte is set where it is zero, and in some more; these are looked at one by one.
         all |= word;
         let found = quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES) | word.wrapping_sub(0x20 * ONES);
@@ -29,7 +29,8 @@ pub fn plain(text: &[u8]) -> (usize, bool) {
     (at + rest.len(), all & HIGH == 0 && rest.is_ascii())
 }
 
-const fn is_special(byte: &u8) -> bool {
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what `position` asks for")]
+fn is_special(byte: &u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..=0x1f)
 }
 

@@ -23,6 +23,7 @@ pub mod admission;
 #[cfg(test)]
 #[path = "../tests/support/api_server.rs"]
 mod api_server;
+mod bounds;
 pub mod cache;
 mod callback;
 mod cluster;
@@ -37,6 +38,7 @@ pub mod server;
 pub mod session;
 pub mod wasm;
 
+pub use bounds::Bounds;
 pub use cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, NoCluster, ResourceAttributes, ResourceRequest,
 };

@@ -1,12 +1,14 @@
 //! A compiled policy module and its evaluation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wapc::WapcHost;
 use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
+use crate::bounds::{self, Bounds};
 use crate::callback::{Host, Log};
 use crate::cluster::{Cluster, NoCluster};
 use crate::grants::Grants;
@@ -40,6 +42,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the evaluation was stopped because its time was up.
+    pub fn is_out_of_time(&self) -> bool {
+        // The provider has only texts for it.
+        let text = match self {
+            Self::Start(error) => error.to_string(),
+            Self::Call { error, .. } => error.to_string(),
+            Self::Load(_) | Self::Message { .. } => return false,
+        };
+        ["deadline exceeded", "timeout"].iter().any(|words| text.contains(words))
+    }
+}
+
 /// A policy module, compiled once, evaluated any number of times.
 ///
 /// Every evaluation runs in an instance of its own: nothing that a request leaves in the guest's memory is seen by
@@ -49,6 +64,8 @@ pub struct Module {
     compiled: WasmtimeEngineProviderPre,
     grants: Arc<Grants>,
     log: Option<Arc<Log>>,
+    /// How long an evaluation may take; `None` where nothing stops it.
+    time: Option<Duration>,
 }
 
 /// Whether compiled code is kept between processes.
@@ -81,7 +98,27 @@ impl Module {
             CodeCache::Off => builder,
         };
         let compiled = builder.build_pre().map_err(Error::Load)?;
-        Ok(Self { compiled, grants: Arc::default(), log: None })
+        Ok(Self { compiled, grants: Arc::default(), log: None, time: None })
+    }
+
+    /// Compiles a module whose evaluations are bounded in time and memory, as a server needs it. Their memory comes from
+    /// a pool, which makes a fresh instance cheap.
+    ///
+    /// # Errors
+    /// As [`Module::load`], and where the machine has no address space for so many instances.
+    pub fn load_bounded(bytes: &[u8], cache: CodeCache, bounds: Bounds) -> Result<Self, Error> {
+        let engine = bounds.engine(cache).map_err(Error::Load)?;
+        let builder = WasmtimeEngineProviderBuilder::new().engine(engine).module_bytes(bytes);
+        let compiled = builder.enable_resource_limits(bounds.limits()).build_pre().map_err(Error::Load)?;
+        Ok(Self { compiled, grants: Arc::default(), log: None, time: Some(bounds.time) })
+    }
+
+    /// The same module, whose evaluations may take this long. Only a module with bounds can be stopped; for another one
+    /// nothing changes.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Self {
+        self.time = self.time.map(|_| time);
+        self
     }
 
     /// The same module with no more than these grants. Without this it may use whatever the host has.
@@ -104,7 +141,32 @@ impl Module {
     /// [`Error::Start`] where there is no instance to be had, [`Error::Call`] where the guest reports an error or
     /// traps.
     pub fn evaluate(&self, operation: Operation, payload: &[u8], cluster: Arc<dyn Cluster>) -> Result<Vec<u8>, Error> {
-        let instance = self.compiled.rehydrate(None).map_err(|error| Error::Start(error.into()))?;
+        self.call(operation, payload, cluster, self.time)
+    }
+
+    /// As [`Module::evaluate`], in no more than this time, nor more than the module's bounds allow.
+    ///
+    /// # Errors
+    /// As [`Module::evaluate`].
+    pub fn evaluate_within(
+        &self,
+        time: Duration,
+        operation: Operation,
+        payload: &[u8],
+        cluster: Arc<dyn Cluster>,
+    ) -> Result<Vec<u8>, Error> {
+        self.call(operation, payload, cluster, self.time.map(|most| most.min(time)))
+    }
+
+    fn call(
+        &self,
+        operation: Operation,
+        payload: &[u8],
+        cluster: Arc<dyn Cluster>,
+        time: Option<Duration>,
+    ) -> Result<Vec<u8>, Error> {
+        let deadlines = time.map(bounds::deadlines);
+        let instance = self.compiled.rehydrate(deadlines).map_err(|error| Error::Start(error.into()))?;
         let (grants, log) = (Arc::clone(&self.grants), self.log.clone());
         let callback = move |_: u64, binding: &str, namespace: &str, operation: &str, payload: &[u8]| {
             let host = Host { cluster: cluster.as_ref(), grants: &grants, log: log.as_deref() };

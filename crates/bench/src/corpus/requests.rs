@@ -28,33 +28,63 @@ impl Resource {
         Self { group: "apps.kruise.io", version: "v1beta1", kind: "SidecarSet", plural: "sidecarsets" };
 }
 
-/// The `request` of an `AdmissionReview` for the creation of this object, by the controller manager.
+/// The `request` of an `AdmissionReview` for the creation of this object.
 pub fn create(resource: Resource, object: &Value) -> Value {
+    let mut request = request(resource, "CREATE", object);
+    set(&mut request, "object", object);
+    request
+}
+
+/// The same for its deletion.
+pub fn delete(resource: Resource, object: &Value) -> Value {
+    let mut request = request(resource, "DELETE", object);
+    set(&mut request, "oldObject", object);
+    request
+}
+
+/// The same for an update of its subresource.
+pub fn update(resource: Resource, subresource: &str, before: &Value, after: &Value) -> Value {
+    let mut request = request(resource, "UPDATE", after);
+    set(&mut request, "oldObject", before);
+    set(&mut request, "object", after);
+    set(&mut request, "subResource", &subresource.into());
+    request
+}
+
+fn set(request: &mut Value, key: &str, value: &Value) {
+    if let Some(request) = request.as_object_mut() {
+        request.insert(key.to_owned(), value.clone());
+    }
+}
+
+fn request(resource: Resource, operation: &str, object: &Value) -> Value {
     let Resource { group, version, kind, plural } = resource;
-    let name = object.pointer("/metadata/name").cloned();
     let mut request = json!({
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "kind": {"group": group, "version": version, "kind": kind},
         "resource": {"group": group, "version": version, "resource": plural},
         "requestKind": {"group": group, "version": version, "kind": kind},
         "requestResource": {"group": group, "version": version, "resource": plural},
-        "operation": "CREATE",
+        "operation": operation,
         "userInfo": {
             "username": "system:serviceaccount:kube-system:replicaset-controller",
             "uid": "5f2c6b0e-2f0c-4a55-a5d0-3f6b6f2f4c11",
             "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
         },
         "dryRun": false,
-        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-        "object": object,
+        "options": {"kind": format!("{}Options", title(operation)), "apiVersion": "meta.k8s.io/v1"},
     });
-    if let Some(request) = request.as_object_mut() {
-        if kind != "SidecarSet" {
-            request.insert("namespace".to_owned(), NAMESPACE.into());
-        }
-        if let Some(name) = name {
-            request.insert("name".to_owned(), name);
-        }
+    if kind != Resource::SIDECAR_SET.kind {
+        set(&mut request, "namespace", &NAMESPACE.into());
+    }
+    if let Some(name) = object.pointer("/metadata/name") {
+        set(&mut request, "name", name);
     }
     request
+}
+
+/// `CREATE` as `Create`.
+fn title(operation: &str) -> String {
+    let mut letters = operation.chars();
+    letters.next().into_iter().chain(letters.flat_map(char::to_lowercase)).collect()
 }

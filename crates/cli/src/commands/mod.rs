@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub mod annotate;
+pub mod bench;
 pub mod bundle;
 pub mod check;
 pub mod completions;
@@ -10,6 +11,7 @@ pub mod man;
 pub mod manifest;
 pub mod run;
 pub mod schema;
+pub mod serve;
 
 use crate::args::{Cli, Command};
 use crate::status::Status;
@@ -28,6 +30,8 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Check(args) => check::run(args, terminal),
         Command::Bundle(args) => bundle::run(args, terminal),
         Command::Manifest(args) => manifest::run(args, terminal),
+        Command::Serve(args) => serve::run(args, terminal),
+        Command::Bench(args) => bench::run(args, terminal),
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),
         Command::Man(args) => man::run(args, terminal),

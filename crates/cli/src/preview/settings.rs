@@ -1,13 +1,14 @@
 //! The policy's settings, from a file and from the manifests beside it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::bail;
 use pillion_core::settings::Settings;
 use pillion_core::{json, names};
 use serde_json::{Value, json};
 
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, Source};
 
 /// Settings and where their SidecarSets came from.
 #[derive(Debug)]
@@ -33,7 +34,19 @@ pub fn of_files(path: &Path) -> anyhow::Result<Value> {
 /// # Errors
 /// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
 pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
-    let mut manifests = manifest::read(&[path.to_owned()], false)?;
+    among(manifest::read(&[path.to_owned()], false)?, &path.display().to_string())
+}
+
+/// [`of_files`], for a text that somebody has read already; `name` is for messages.
+///
+/// # Errors
+/// As [`with_policy`].
+pub fn of_text(name: &str, text: String) -> anyhow::Result<Value> {
+    let source = Source { name: name.to_owned(), text };
+    among(manifest::parse(&Arc::new(source))?, name).map(|(settings, _)| settings)
+}
+
+fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Option<Value>)> {
     let is_policy = |manifest: &Manifest| {
         json::text(&manifest.value, &["apiVersion"]).starts_with("policies.kubewarden.io/")
             && matches!(json::text(&manifest.value, &["kind"]), "ClusterAdmissionPolicy" | "AdmissionPolicy")
@@ -50,16 +63,15 @@ pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
             (None, _) => Ok((Value::Null, None)),
             (Some(settings), true) if settings.value.get("kind").is_none() => Ok((settings.value, None)),
             (Some(other), true) => bail!(
-                "{}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
-                path.display(),
+                "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
                 json::text(&other.value, &["kind"])
             ),
-            (Some(_), false) => bail!("{}: several documents, none of them a ClusterAdmissionPolicy", path.display()),
+            (Some(_), false) => bail!("{name}: several documents, none of them a ClusterAdmissionPolicy"),
         },
         several => {
             let names: Vec<&str> =
                 several.iter().map(|policy| json::text(&policy.value, &["metadata", "name"])).collect();
-            bail!("{}: several policies ({}); leave one in the file", path.display(), names.join(", "))
+            bail!("{name}: several policies ({}); leave one in the file", names.join(", "))
         }
     }
 }

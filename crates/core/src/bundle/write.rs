@@ -53,7 +53,7 @@ pub fn write(sets: &[SidecarSet]) -> String {
         put(number);
     }
     data.extend(documents.dictionary);
-    data.extend(documents.documents);
+    data.extend(documents.bytes);
     let data = base64::encode(&data);
     [PREFIX, &checksum_of(data.as_bytes()), ":", &data].concat()
 }
@@ -64,32 +64,33 @@ struct Documents {
     dictionary: Vec<u8>,
     dictionary_length: usize,
     rows: Vec<usize>,
-    documents: Vec<u8>,
+    /// Heads and bodies.
+    bytes: Vec<u8>,
 }
 
 impl Documents {
     fn new(heads: &[String], bodies: &[String], mut dictionary: Vec<u8>) -> Self {
         let compressed_dictionary = lz4_flex::block::compress(&dictionary);
         let length = dictionary.len();
-        let (mut rows, mut documents) = (Vec::new(), Vec::new());
+        let (mut rows, mut bytes) = (Vec::new(), Vec::new());
         for (head, body) in heads.iter().zip(bodies) {
             let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), &dictionary);
-            rows.extend([documents.len(), compressed.len(), head.len()]);
-            documents.extend(compressed);
+            rows.extend([bytes.len(), compressed.len(), head.len()]);
+            bytes.extend(compressed);
             for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), crc32(body.as_bytes())] {
-                documents.extend(number.to_le_bytes());
+                bytes.extend(number.to_le_bytes());
             }
             dictionary.extend(head.bytes());
-            documents.extend(lz4_flex::block::compress_with_dict(body.as_bytes(), &dictionary));
+            bytes.extend(lz4_flex::block::compress_with_dict(body.as_bytes(), &dictionary));
             dictionary.truncate(length);
         }
-        rows.extend([documents.len(), 0, 0]);
-        Self { dictionary: compressed_dictionary, dictionary_length: length, rows, documents }
+        rows.extend([bytes.len(), 0, 0]);
+        Self { dictionary: compressed_dictionary, dictionary_length: length, rows, bytes }
     }
 
     /// What this costs a request for which a set is opened, in bytes of a bundle.
     fn cost(&self) -> usize {
-        self.documents.len() + self.dictionary.len() + self.dictionary_length / DICTIONARY_WEIGHT
+        self.bytes.len() + self.dictionary.len() + self.dictionary_length / DICTIONARY_WEIGHT
     }
 }
 

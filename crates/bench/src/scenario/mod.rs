@@ -1,5 +1,8 @@
 //! What is measured: requests with settings, each under a name.
 
+mod features;
+mod others;
+
 use std::fmt;
 
 use anyhow::bail;
@@ -11,9 +14,11 @@ use crate::corpus::requests::{Resource, create};
 use crate::corpus::{Corpus, Style, pods, sidecar_sets};
 use crate::objects::Objects;
 use crate::provider::Decision;
+use features::Feature;
+use others::Other;
 
 /// The seed of everything.
-const SEED: u64 = 0x7069_6c6c_696f_6e00;
+pub(crate) const SEED: u64 = 0x7069_6c6c_696f_6e00;
 
 /// How the SidecarSets reach the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +59,11 @@ pub struct Pods {
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
+    /// A Pod of this length, with empty settings.
     Empty(usize),
     Pods(Pods),
-    Secret,
-    Deployment,
-    SidecarSet(usize),
+    Feature(Feature),
+    Other(Other),
 }
 
 /// A case under its name.
@@ -89,13 +94,8 @@ const LARGE: usize = 200_000;
 
 /// All scenarios, in the order of the table.
 pub fn all() -> Vec<Scenario> {
-    let mut all = vec![
-        Scenario::new("other/secret", Case::Secret),
-        Scenario::new("other/deployment", Case::Deployment),
-        Scenario::new("pod/empty/2k", Case::Empty(SMALL)),
-        Scenario::new("pod/empty/20k", Case::Empty(MEDIUM)),
-        Scenario::new("pod/empty/200k", Case::Empty(LARGE)),
-    ];
+    let empty = |(size, bytes)| Scenario { name: format!("pod/empty/{size}"), case: Case::Empty(bytes) };
+    let mut all: Vec<Scenario> = [("2k", SMALL), ("20k", MEDIUM), ("200k", LARGE)].into_iter().map(empty).collect();
     let pods = Pods { form: Form::Bundle, style: Style::Realistic, sets: 0, matching: 0, bytes: SMALL };
     for form in [Form::Bundle, Form::SidecarSets] {
         for sets in [1, 10, 100, 1_000, 3_000] {
@@ -112,16 +112,21 @@ pub fn all() -> Vec<Scenario> {
     for (sets, matching) in [(100, 1), (1_000, 0), (1_000, 1)] {
         all.push(Scenario::pods(Pods { style: Style::Worst, sets, matching, ..pods }));
     }
-    all.push(Scenario::new("sidecarset/1", Case::SidecarSet(1)));
-    all.push(Scenario::new("sidecarset/100", Case::SidecarSet(100)));
+    all.extend(
+        Feature::ALL
+            .map(|feature| Scenario { name: format!("feature/{}", feature.name()), case: Case::Feature(feature) }),
+    );
+    all.extend(Other::ALL.map(|other| Scenario { name: other.name(), case: Case::Other(other) }));
     all
 }
 
-impl Scenario {
-    fn new(name: &str, case: Case) -> Self {
-        Self { name: name.to_owned(), case }
-    }
+/// The same with a bundle in a ConfigMap: for modules that know `settings.bundleRef`.
+pub fn with_bundle_ref() -> Vec<Scenario> {
+    let pods = Pods { form: Form::BundleRef, style: Style::Realistic, sets: 0, matching: 1, bytes: SMALL };
+    [1, 10, 100, 1_000, 3_000].map(|sets| Scenario::pods(Pods { sets, ..pods })).into()
+}
 
+impl Scenario {
     /// A Pod's creation. The name is `pod/<form>/<sets>/<matching>`, with the Pod's length where that is not 2 KB.
     pub fn pods(pods: Pods) -> Self {
         let style = if pods.style == Style::Worst { "worst-" } else { "" };
@@ -136,47 +141,18 @@ impl Scenario {
     }
 
     /// What the policy is given.
-    ///
-    /// # Errors
-    /// Where the corpus cannot be made.
-    pub fn input(&self) -> anyhow::Result<Input> {
-        let unchanged = |request, settings| Input { request, settings, objects: Objects::default(), injected: None };
-        Ok(match self.case {
-            Case::Empty(bytes) => unchanged(create(Resource::POD, &pods::pod(SEED, bytes)), Map::new()),
-            Case::Secret => {
-                let secret = json!({
-                    "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-                    "metadata": {"name": "database", "namespace": pods::NAMESPACE},
-                    "data": {"password": "aHVudGVyMg==", "url": "cG9zdGdyZXM6Ly9kYXRhYmFzZQ=="},
-                });
-                let Corpus { sets, .. } = sidecar_sets(SEED, Style::Realistic, 100, 1);
-                unchanged(create(Resource::SECRET, &secret), bundled(&sets))
-            }
-            Case::Deployment => {
-                let mut template = pods::pod(SEED, SMALL);
-                if let Some(template) = template.as_object_mut() {
-                    template.retain(|key, _| key == "spec");
-                    template.insert("metadata".to_owned(), json!({"labels": pods::labels()}));
-                }
-                let deployment = json!({
-                    "apiVersion": "apps/v1", "kind": "Deployment",
-                    "metadata": {"name": "checkout", "namespace": pods::NAMESPACE, "labels": pods::labels()},
-                    "spec": {
-                        "replicas": 3, "selector": {"matchLabels": {"app": "checkout"}}, "template": template,
-                    },
-                });
-                let Corpus { sets, .. } = sidecar_sets(SEED, Style::Realistic, 100, 1);
-                unchanged(create(Resource::DEPLOYMENT, &deployment), bundled(&sets))
-            }
-            Case::SidecarSet(others) => {
-                let Corpus { mut sets, .. } = sidecar_sets(SEED, Style::Realistic, others + 1, 0);
-                let Some(set) = sets.pop() else { bail!("there is no SidecarSet") };
-                let request = create(Resource::SIDECAR_SET, &set);
-                // It gets its defaults and its hash, and no containers.
-                Input { injected: Some(0), ..unchanged(request, bundled(&sets)) }
-            }
+    pub fn input(&self) -> Input {
+        match self.case {
+            Case::Empty(bytes) => Input {
+                request: create(Resource::POD, &pods::pod(SEED, bytes)),
+                settings: Map::new(),
+                objects: Objects::default(),
+                injected: None,
+            },
             Case::Pods(pods) => pods.input(),
-        })
+            Case::Feature(feature) => feature.input(),
+            Case::Other(other) => other.input(),
+        }
     }
 }
 

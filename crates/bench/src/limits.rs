@@ -1,0 +1,153 @@
+//! What an admission may take: a table in the repository, with which counted instructions are compared.
+//!
+//! Counts are exact, so the band is narrow. It is there for changes of the compiler's mood elsewhere in the module; what
+//! leaves it was changed on purpose, or is a regression.
+
+use std::fmt::{self, Write as _};
+
+use anyhow::{Context as _, bail};
+
+use crate::measure::Work;
+
+/// How much more than the table says is too much, in percent.
+const MORE: u64 = 2;
+/// How much less means that the table should say so, lest a later regression hide below it, in percent.
+const LESS: u64 = 5;
+/// The row with the module's length.
+const MODULE: &str = "module";
+const HEADER: &str = "\
+# What an evaluation takes: instructions (wasmtime's fuel) and the peak of the instance's memory in KiB, for the module
+# that `make policy.wasm` makes. crates/bench/tests/fuel.rs compares; this writes the numbers of the rows anew:
+#
+#   make policy.wasm && PILLION_RENEW=1 PILLION_MODULE=$PWD/policy.wasm cargo test --workspace --test fuel
+";
+
+/// The table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The module's length in bytes.
+    pub module: u64,
+    /// Scenarios by name, in the order of the file.
+    pub rows: Vec<(String, Limit)>,
+}
+
+/// What one evaluation takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Instructions of starting the instance and of the call.
+    pub instructions: u64,
+    /// The peak of its memory, in KiB.
+    pub memory: u64,
+}
+
+impl From<&Work> for Limit {
+    fn from(work: &Work) -> Self {
+        Self { instructions: work.start + work.call, memory: work.memory / 1024 }
+    }
+}
+
+impl Limits {
+    /// Reads the table: a line for the module, and one for each scenario with its name and two numbers.
+    ///
+    /// # Errors
+    /// Where a line is something else.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut limits = Self::default();
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+        for line in lines {
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap_or_default();
+            let numbers: Vec<u64> =
+                words.map(str::parse).collect::<Result<_, _>>().with_context(|| format!("\"{line}\""))?;
+            match (name, numbers.as_slice()) {
+                (MODULE, [bytes]) => limits.module = *bytes,
+                (_, [instructions, memory]) => {
+                    let limit = Limit { instructions: *instructions, memory: *memory };
+                    limits.rows.push((name.to_owned(), limit));
+                }
+                _ => bail!("\"{line}\": not a name with two numbers"),
+            }
+        }
+        Ok(limits)
+    }
+
+    /// What of the other table is not as here, one line each.
+    pub fn compare(&self, measured: &Self) -> Vec<String> {
+        let mut problems = Vec::new();
+        problems.extend(off("the module", "bytes", self.module, measured.module));
+        for (name, limit) in &self.rows {
+            match measured.rows.iter().find(|(other, _)| other == name) {
+                Some((_, found)) => {
+                    problems.extend(off(name, "instructions", limit.instructions, found.instructions));
+                    problems.extend(off(name, "KiB of memory", limit.memory, found.memory));
+                }
+                None => problems.push(format!("{name}: is no scenario")),
+            }
+        }
+        problems
+    }
+}
+
+fn off(name: &str, unit: &str, limit: u64, found: u64) -> Option<String> {
+    if found * 100 > limit * (100 + MORE) {
+        Some(format!("{name}: {found} {unit}, and the table says {limit}: more than {MORE} % too many"))
+    } else if found * 100 < limit * (100 - LESS) {
+        Some(format!("{name}: {found} {unit}, and the table says {limit}: renew it, so that this stays"))
+    } else {
+        None
+    }
+}
+
+/// As it stands in the file.
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+        let mut text = format!("{HEADER}\n{MODULE:<width$} {:>12}\n", self.module);
+        for (name, Limit { instructions, memory }) in &self.rows {
+            writeln!(text, "{name:<width$} {instructions:>12} {memory:>8}")?;
+        }
+        f.write_str(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn table(module: u64, instructions: u64, memory: u64) -> Limits {
+        Limits { module, rows: vec![("a/b".to_owned(), Limit { instructions, memory })] }
+    }
+
+    #[test]
+    fn a_table_reads_as_it_was_written() {
+        let limits = table(390_000, 1_000_000, 1_024);
+        assert_eq!(Limits::parse(&limits.to_string()).unwrap(), limits);
+    }
+
+    #[rstest]
+    #[case("a/b 1")]
+    #[case("a/b 1 2 3")]
+    #[case("a/b one 2")]
+    fn what_is_no_row_is_refused(#[case] line: &str) {
+        assert!(Limits::parse(line).unwrap_err().to_string().contains(line));
+    }
+
+    #[rstest]
+    #[case::same(1_000, &[])]
+    #[case::a_little_more(1_020, &[])]
+    #[case::more(1_021, &["a/b: 1021 instructions, and the table says 1000: more than 2 % too many"])]
+    #[case::a_little_less(950, &[])]
+    #[case::less(949, &["a/b: 949 instructions, and the table says 1000: renew it, so that this stays"])]
+    fn what_leaves_the_band_is_told(#[case] instructions: u64, #[case] expected: &[&str]) {
+        assert_eq!(table(1, 1_000, 1).compare(&table(1, instructions, 1)), expected);
+    }
+
+    #[test]
+    fn modules_memory_and_missing_rows_are_told_too() {
+        let told = table(100, 1, 100).compare(&table(103, 1, 200));
+        assert_eq!(told.len(), 2);
+        assert_eq!(table(1, 1, 1).compare(&Limits { module: 1, rows: Vec::new() }), ["a/b: is no scenario"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! What the module promises (product.md, "Goals"; issue 7, "It is done when"), held against a report.
+#![allow(clippy::cast_precision_loss, reason = "counts of bytes and instructions are far below 2^52")]
+
+use serde::Serialize;
+
+use super::{Report, Row};
+use crate::measure::{Comparison, Mode};
+
+/// How long OpenKruise's own handler took in process, its patch included, with so many SidecarSets of which one
+/// matched, in microseconds. Measured elsewhere, on a machine of the same class.
+pub const OPENKRUISE: [(usize, f64); 4] = [(1, 91.0), (10, 110.0), (100, 233.0), (1_000, 1_457.0)];
+
+/// A promise and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Goal {
+    /// What is promised.
+    pub what: String,
+    /// What was measured.
+    pub found: f64,
+    /// What it may be at most.
+    pub limit: f64,
+    /// The unit of both.
+    pub unit: &'static str,
+}
+
+impl Goal {
+    /// Whether it is kept.
+    pub fn holds(&self) -> bool {
+        self.found <= self.limit
+    }
+}
+
+/// The promises about whose rows the report says something.
+pub fn goals(report: &Report) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let mut add = |what: String, found: Option<f64>, limit: Option<f64>, unit| {
+        if let (Some(found), Some(limit)) = (found, limit) {
+            goals.push(Goal { what, found, limit, unit });
+        }
+    };
+    for (mode, name) in [(Mode::Warm, "the module alone"), (Mode::Kwctl, "as kwctl bench")] {
+        let timed = times(report, "pod/bundle/100/1", mode);
+        add(
+            format!("warm, {name}, a bundle of 100, 1 matching: 1.5 × accept everything + 60 µs"),
+            timed.map(|times| micro(times.policy.median)),
+            timed.map(|times| 1.5 * micro(times.empty.median) + 60.0),
+            "µs",
+        );
+    }
+    for (sets, limit) in [(1, 90.0), (100, 230.0), (1_000, 700.0)] {
+        add(
+            format!("warm, the module alone, a bundle of {sets}, 1 matching"),
+            times(report, &format!("pod/bundle/{sets}/1"), Mode::Warm).map(|times| micro(times.policy.median)),
+            Some(limit),
+            "µs",
+        );
+    }
+    for form in ["bundle", "bundle-ref"] {
+        let fresh = times(report, &format!("pod/{form}/1000/1"), Mode::Fresh);
+        add(
+            format!("fresh, a {form} of 1,000, 1 matching, to accept everything with empty settings"),
+            fresh.map(|times| times.policy.median / times.empty.median),
+            Some(2.0),
+            "×",
+        );
+    }
+    let slope = slope(report, "bundle", Mode::Warm);
+    add(
+        "warm, one more set of a bundle that does not match, beyond copying it".to_owned(),
+        slope.map(|slope| slope.policy - slope.baseline),
+        Some(100.0),
+        "ns",
+    );
+    let memory = report.row("pod/bundle/1000/10").map(|row| whole(row.policy.memory) / 1e6);
+    add("memory of an evaluation with a bundle of 1,000, 10 matching".to_owned(), memory, Some(8.0), "MB");
+    add("the module".to_owned(), Some(report.policy.bytes as f64 / 1e3), Some(400.0), "KB");
+    goals
+}
+
+/// What one more SidecarSet costs that does not match.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Slope {
+    /// Nanoseconds of our module.
+    pub policy: f64,
+    /// Nanoseconds of the policy that accepts everything: copying and skipping the settings.
+    pub baseline: f64,
+    /// Instructions of our module.
+    pub instructions: f64,
+    /// Bytes of the settings.
+    pub bytes: f64,
+}
+
+/// The slope between 100 and 1,000 sets, of which none matches.
+pub fn slope(report: &Report, form: &str, mode: Mode) -> Option<Slope> {
+    let row = |sets: usize| report.row(&format!("pod/{form}/{sets}/0"));
+    let (few, many) = (row(100)?, row(1_000)?);
+    let per_set = |of: &dyn Fn(&Row) -> Option<f64>| Some((of(many)? - of(few)?) / 900.0);
+    Some(Slope {
+        policy: per_set(&|row| row.timed(mode).map(|times| times.policy.median))?,
+        baseline: per_set(&|row| row.timed(mode).map(|times| times.same.median))?,
+        instructions: per_set(&|row| Some(whole(row.policy.call)))?,
+        bytes: per_set(&|row| Some(row.settings as f64))?,
+    })
+}
+
+fn times<'a>(report: &'a Report, scenario: &str, mode: Mode) -> Option<&'a Comparison> {
+    report.row(scenario)?.timed(mode)
+}
+
+const fn micro(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e3
+}
+
+const fn whole(number: u64) -> f64 {
+    number as f64
+}

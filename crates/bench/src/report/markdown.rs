@@ -1,0 +1,183 @@
+//! A report as Markdown: the tables of docs/benchmarks.md, and just as readable in a terminal.
+#![allow(clippy::cast_precision_loss, reason = "counts of bytes and instructions are far below 2^52")]
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+
+use super::goals::{self, Goal, OPENKRUISE};
+use super::{Module, Report, Row};
+use crate::measure::{Comparison, Mode};
+
+/// What stands before and after the figures in docs/benchmarks.md.
+const MARKS: [&str; 2] = ["<!-- figures: `make bench-docs` writes them -->\n", "<!-- end of figures -->\n"];
+
+/// The whole report.
+pub fn render(report: &Report) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "Commit {}, {}; each policy of each row timed for {} ms.\n",
+        report.revision,
+        report.machine,
+        report.budget.as_millis()
+    );
+    text.push_str(&modules(report));
+    text.push('\n');
+    text.push_str(&rows(report));
+    text.push('\n');
+    text.push_str(&slopes(report));
+    text.push('\n');
+    text.push_str(&promises(&goals::goals(report)));
+    text
+}
+
+/// The document with these figures in the place of those that it has.
+///
+/// # Errors
+/// Where the document has no marks for them.
+pub fn place(document: &str, figures: &str) -> anyhow::Result<String> {
+    let [start, end] = MARKS;
+    let Some((before, rest)) = document.split_once(start) else { bail!("the document has no line {start}") };
+    let Some((_, after)) = rest.split_once(end) else { bail!("the document has no line {end}") };
+    Ok([before, start, "\n", figures, "\n", end, after].concat())
+}
+
+fn modules(report: &Report) -> String {
+    let line = |name: &str, module: &Module| {
+        vec![
+            name.to_owned(),
+            format!("{}", module.bytes),
+            format!("{:.0} ms", module.compile as f64 / 1e6),
+            format!("{:.0} µs", module.instance.median / 1e3),
+        ]
+    };
+    table(
+        &["module", "bytes", "compiled in", "an instance"],
+        &[line("policy", &report.policy), line("accept everything", &report.baseline)],
+    )
+}
+
+fn rows(report: &Report) -> String {
+    let lines: Vec<Vec<String>> = report.rows.iter().map(line).collect();
+    table(&["scenario", "settings", "instructions", "memory", "warm", "as kwctl bench", "fresh", "OpenKruise"], &lines)
+}
+
+fn line(row: &Row) -> Vec<String> {
+    let timed = |mode| row.timed(mode).map_or_else(String::new, comparison);
+    vec![
+        row.scenario.clone(),
+        bytes(row.settings as f64),
+        format!("{:.2} M", row.policy.call as f64 / 1e6),
+        bytes(row.policy.memory as f64),
+        timed(Mode::Warm),
+        timed(Mode::Kwctl),
+        timed(Mode::Fresh),
+        openkruise(&row.scenario),
+    ]
+}
+
+/// The median, and how many times that of the policy that accepts everything it is: with empty settings, and with the
+/// same.
+fn comparison(times: &Comparison) -> String {
+    let (ours, empty, same) = (times.policy.median, times.empty.median, times.same.median);
+    format!("{:.0} µs ({:.1}, {:.1})", ours / 1e3, ours / empty, ours / same)
+}
+
+/// OpenKruise's figure for the Pods and sets that it was measured with.
+fn openkruise(scenario: &str) -> String {
+    let parts: Vec<&str> = scenario.split('/').collect();
+    let ["pod", "bundle" | "sets" | "bundle-ref", sets, "1"] = parts.as_slice() else { return String::new() };
+    let figure = OPENKRUISE.iter().find(|(count, _)| *sets == count.to_string());
+    figure.map_or_else(String::new, |(_, micros)| format!("{micros} µs"))
+}
+
+fn slopes(report: &Report) -> String {
+    let mut lines = Vec::new();
+    for form in ["bundle", "sets"] {
+        for (mode, name) in [(Mode::Warm, "warm"), (Mode::Fresh, "fresh")] {
+            if let Some(slope) = goals::slope(report, form, mode) {
+                lines.push(vec![
+                    format!("{form}, {name}"),
+                    format!("{:.0}", slope.bytes),
+                    format!("{:.0}", slope.instructions),
+                    format!("{:.0} ns", slope.policy),
+                    format!("{:.0} ns", slope.baseline),
+                ]);
+            }
+        }
+    }
+    table(&["one more set that does not match", "bytes", "instructions", "policy", "accept everything"], &lines)
+}
+
+/// The promises, each with what came of it.
+pub fn promises(goals: &[Goal]) -> String {
+    let lines: Vec<Vec<String>> = goals
+        .iter()
+        .map(|goal| {
+            vec![
+                goal.what.clone(),
+                format!("{:.1} {}", goal.limit, goal.unit),
+                format!("{:.1} {}", goal.found, goal.unit),
+                if goal.holds() { "yes" } else { "no" }.to_owned(),
+            ]
+        })
+        .collect();
+    table(&["promise", "at most", "measured", "kept"], &lines)
+}
+
+fn bytes(count: f64) -> String {
+    if count >= 1e6 { format!("{:.1} MB", count / 1e6) } else { format!("{:.1} KB", count / 1e3) }
+}
+
+/// A table with columns as wide as what is in them.
+fn table(head: &[&str], lines: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count());
+        cells.chain(head.get(column).map(|name| name.chars().count())).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut text = String::new();
+    let mut push = |cells: &mut dyn Iterator<Item = String>| {
+        for (cell, width) in cells.zip(&widths) {
+            let _ = write!(text, "| {cell:<width$} ");
+        }
+        text.push_str("|\n");
+    };
+    push(&mut head.iter().map(|name| (*name).to_owned()));
+    push(&mut widths.iter().map(|width| "-".repeat(*width)));
+    for line in lines {
+        push(&mut line.iter().cloned());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_aligned() {
+        let text = table(&["a", "long"], &[vec!["µs".to_owned(), "1".to_owned()]]);
+        assert_eq!(text, "| a  | long |\n| -- | ---- |\n| µs | 1    |\n");
+    }
+
+    #[test]
+    fn figures_take_the_place_of_older_ones() {
+        let [start, end] = MARKS;
+        let document = ["# Title\n", start, "old\n", end, "after\n"].concat();
+        let placed = place(&document, "new\n").unwrap();
+        assert_eq!(placed, ["# Title\n", start, "\nnew\n\n", end, "after\n"].concat());
+        assert_eq!(place(&placed, "new\n").unwrap(), placed);
+        assert!(place("# Title\n", "new").is_err());
+    }
+
+    #[test]
+    fn the_reference_was_measured_with_one_set_matching() {
+        assert_eq!(openkruise("pod/bundle/100/1"), "233 µs");
+        assert_eq!(openkruise("pod/sets/1000/1"), "1457 µs");
+        for other in ["pod/bundle/100/3", "pod/bundle/3000/1", "pod/bundle/100/1/20k", "feature/plain"] {
+            assert_eq!(openkruise(other), "");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Everything in one run: the report that `make bench` prints.
+
+pub mod goals;
+mod machine;
+pub mod markdown;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::engine::Counter;
+use crate::measure::{Comparison, Counters, Mode, Rivals, Work};
+use crate::objects::Objects;
+use crate::provider::{Engines, Policy};
+use crate::scenario::Scenario;
+use crate::timing::{Contestant, Times, race};
+
+/// What was measured, where.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The processor, how many of it, the compiler.
+    pub machine: String,
+    /// The commit, where git knows one.
+    pub revision: String,
+    /// How long each policy of each row was timed.
+    pub budget: Duration,
+    /// Our module.
+    pub policy: Module,
+    /// The one that accepts everything.
+    pub baseline: Module,
+    /// A row for each scenario.
+    pub rows: Vec<Row>,
+}
+
+/// What a module is before any request.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Module {
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// How long it takes to compile, as a policy server does when it starts, in nanoseconds: the shortest of three.
+    pub compile: u64,
+    /// How long it takes to make an instance that is ready for calls.
+    pub instance: Times,
+}
+
+/// One scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub scenario: String,
+    /// Length of the settings as compact JSON, in bytes.
+    pub settings: usize,
+    /// What our module did.
+    pub policy: Work,
+    /// What the policy that accepts everything did with the same settings.
+    pub baseline: Work,
+    /// The times, mode by mode.
+    pub times: Vec<Comparison>,
+}
+
+impl Row {
+    /// The times of this mode.
+    pub fn timed(&self, mode: Mode) -> Option<&Comparison> {
+        self.times.iter().find(|times| times.mode == mode)
+    }
+}
+
+impl Report {
+    /// Measures all of these, telling `progress` what is on.
+    ///
+    /// # Errors
+    /// Where a module is none, or an evaluation is not what its scenario is about.
+    pub fn measure(
+        scenarios: &[Scenario],
+        (policy, baseline): (&[u8], &[u8]),
+        modes: &[Mode],
+        budget: Duration,
+        progress: &mut dyn Write,
+    ) -> anyhow::Result<Self> {
+        let counters = Counters { policy: Counter::compile(policy)?, baseline: Some(Counter::compile(baseline)?) };
+        let mut rivals = Vec::new();
+        for &mode in modes {
+            rivals.push((mode, Rivals::compile(policy, baseline, mode)?));
+        }
+        let mut rows = Vec::new();
+        for (index, scenario) in scenarios.iter().enumerate() {
+            let _ = writeln!(progress, "{} of {}: {}", index + 1, scenarios.len(), scenario.name());
+            rows.push(row(scenario, &counters, &rivals, budget).with_context(|| scenario.name().to_owned())?);
+        }
+        let [policy, baseline] = modules(policy, baseline, budget)?;
+        Ok(Self { machine: machine::machine(), revision: machine::revision(), budget, policy, baseline, rows })
+    }
+
+    /// The row of this scenario.
+    pub fn row(&self, scenario: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.scenario == scenario)
+    }
+}
+
+fn row(scenario: &Scenario, counters: &Counters, rivals: &[(Mode, Rivals)], budget: Duration) -> anyhow::Result<Row> {
+    let input = scenario.input();
+    let (policy, baseline) = counters.count(scenario, &input)?;
+    let baseline = baseline.context("there is no baseline")?;
+    let mut times = Vec::new();
+    for (mode, rivals) in rivals {
+        times.push(rivals.time(&input, *mode, budget)?);
+    }
+    let settings = serde_json::to_string(&input.settings)?.len();
+    Ok(Row { scenario: scenario.name().to_owned(), settings, policy, baseline, times })
+}
+
+fn modules(policy: &[u8], baseline: &[u8], budget: Duration) -> anyhow::Result<[Module; 2]> {
+    let [first, second] = [compile(policy)?, compile(baseline)?];
+    let objects = Objects::default();
+    let mut contestants: Vec<Contestant<'_>> =
+        vec![Box::new(|| first.0.instance(&objects).map(drop)), Box::new(|| second.0.instance(&objects).map(drop))];
+    let times = race(&mut contestants, budget)?;
+    drop(contestants);
+    let [one, two] = times.as_slice() else { anyhow::bail!("a module was not timed") };
+    Ok([
+        Module { bytes: policy.len(), compile: first.1, instance: *one },
+        Module { bytes: baseline.len(), compile: second.1, instance: *two },
+    ])
+}
+
+fn compile(bytes: &[u8]) -> anyhow::Result<(Policy, u64)> {
+    let mut best: Option<(Policy, u64)> = None;
+    for _ in 0..3 {
+        let started = Instant::now();
+        let policy = Policy::compile(bytes, Engines::PolicyServer)?;
+        let took = u64::try_from(started.elapsed().as_nanos())?;
+        if best.as_ref().is_none_or(|(_, least)| took < *least) {
+            best = Some((policy, took));
+        }
+    }
+    best.context("the module was not compiled")
+}

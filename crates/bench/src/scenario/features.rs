@@ -1,0 +1,208 @@
+//! What one SidecarSet can ask for, one thing at a time: each with a single set that matches, as a bundle.
+
+use serde_json::{Map, Value, json};
+
+use super::{Input, SEED, SMALL, bundled};
+use crate::corpus::pods::{self, NAMESPACE};
+use crate::corpus::requests::{Resource, create};
+use crate::objects::Objects;
+
+/// Something that a SidecarSet can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// A container and nothing else: what the others are compared with.
+    Plain,
+    /// A native sidecar.
+    Native,
+    /// A container pair for upgrades in place.
+    HotUpgrade,
+    /// A Pod with 20 containers of 20 mounts each, all of which the sidecar shares.
+    SharedMounts,
+    /// 60 variables taken from containers of the Pod.
+    TransferEnv,
+    /// Resources computed from those of 20 containers, with expressions.
+    Resources,
+    /// Annotations kept, overwritten and merged as JSON.
+    PatchMetadata,
+    /// A namespaceSelector, for which the Namespace is looked up.
+    NamespaceSelector,
+    /// A `ServiceAccount` of its own in a Pod that has none.
+    ServiceAccount,
+    /// The validating twin, on a Pod that nothing is injected into.
+    Assert,
+}
+
+impl Feature {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Plain,
+        Self::Native,
+        Self::HotUpgrade,
+        Self::SharedMounts,
+        Self::TransferEnv,
+        Self::Resources,
+        Self::PatchMetadata,
+        Self::NamespaceSelector,
+        Self::ServiceAccount,
+        Self::Assert,
+    ];
+
+    /// Its name in that of the scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Native => "native",
+            Self::HotUpgrade => "hot-upgrade",
+            Self::SharedMounts => "shared-mounts",
+            Self::TransferEnv => "transfer-env",
+            Self::Resources => "resources-policy",
+            Self::PatchMetadata => "patch-metadata",
+            Self::NamespaceSelector => "namespace-selector",
+            Self::ServiceAccount => "service-account",
+            Self::Assert => "assert",
+        }
+    }
+
+    /// What the policy is given.
+    pub fn input(self) -> Input {
+        let mut pod = pods::pod(SEED, SMALL);
+        let (mut container, mut spec) = (Map::new(), Map::new());
+        let mut settings = Map::new();
+        let mut objects = Vec::new();
+        let mut injected = Some(1);
+        match self {
+            Self::Plain => {}
+            Self::Native => add(&mut container, &json!({"restartPolicy": "Always"})),
+            Self::HotUpgrade => {
+                let strategy =
+                    json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "registry.example.com/empty:1"});
+                add(&mut container, &json!({"upgradeStrategy": strategy}));
+                injected = Some(2);
+            }
+            Self::SharedMounts => {
+                add(&mut container, &json!({"shareVolumePolicy": {"type": "enabled"}}));
+                fill(&mut pod, &|container| {
+                    let mount =
+                        |index| json!({"name": format!("data-{index}"), "mountPath": format!("/{container}/{index}")});
+                    json!({"volumeMounts": (0..20).map(mount).collect::<Vec<_>>()})
+                });
+                let volumes = (0..20).map(|index| json!({"name": format!("data-{index}"), "emptyDir": {}}));
+                put(&mut pod, "volumes", volumes.collect());
+            }
+            Self::TransferEnv => {
+                let names: Vec<String> = (0..3).map(|index| format!("VARIABLE_{index}")).collect();
+                let transfer = |index| json!({"sourceContainerName": format!("app-{index}"), "envNames": names});
+                add(&mut container, &json!({"transferEnv": (0..20).map(transfer).collect::<Vec<_>>()}));
+                fill(&mut pod, &|container| {
+                    let variable =
+                        |index| json!({"name": format!("VARIABLE_{index}"), "value": format!("{container}-{index}")});
+                    json!({"env": (0..20).map(variable).collect::<Vec<_>>()})
+                });
+            }
+            Self::Resources => {
+                let policy = json!({
+                    "targetContainersMode": "sum", "targetContainersNameRegex": "^app-[0-9]+$",
+                    "resourcesExpr": {
+                        "limits": {"cpu": "max(cpu*20%, 100m)", "memory": "max(memory*25%, 64Mi)"},
+                        "requests": {"cpu": "min(max(cpu*10%, 50m), 2)", "memory": "min(memory*25%, 256Mi) + 16Mi"},
+                    },
+                });
+                add(&mut container, &json!({"resourcesPolicy": policy}));
+                fill(&mut pod, &|_| {
+                    let amounts = json!({"cpu": "250m", "memory": "512Mi"});
+                    json!({"resources": {"limits": amounts, "requests": amounts}})
+                });
+            }
+            Self::PatchMetadata => {
+                let patches = json!([
+                    {"patchPolicy": "Retain", "annotations": {"agent.example.com/a": "1", "agent.example.com/b": "2"}},
+                    {"patchPolicy": "Overwrite", "annotations": {"prometheus.io/scrape": "false"}},
+                    {"patchPolicy": "MergePatchJson",
+                     "annotations": {"agent.example.com/config": r#"{"sidecar":{"level":"info","ports":[1,2,3]}}"#}},
+                ]);
+                add(&mut spec, &json!({"patchPodMetadata": patches}));
+            }
+            Self::NamespaceSelector => {
+                add(&mut spec, &json!({"namespaceSelector": {"matchLabels": {"environment": "production"}}}));
+                objects.push(json!({
+                    "apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {"name": NAMESPACE, "labels": {
+                        "kubernetes.io/metadata.name": NAMESPACE, "environment": "production",
+                    }},
+                }));
+            }
+            Self::ServiceAccount => {
+                add(
+                    &mut spec,
+                    &json!({
+                        "serviceAccountName": "agent",
+                        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+                    }),
+                );
+                for key in ["serviceAccount", "serviceAccountName"] {
+                    put_text(&mut pod, key, "default");
+                }
+                add(&mut settings, &json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}));
+                objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+                    "name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE},
+                }}));
+                for name in ["agent", "default"] {
+                    objects.push(json!({
+                        "apiVersion": "v1", "kind": "ServiceAccount",
+                        "metadata": {"name": name, "namespace": NAMESPACE},
+                    }));
+                }
+            }
+            Self::Assert => {
+                add(&mut settings, &json!({"role": "Assert"}));
+                injected = None;
+            }
+        }
+        let set = set(container, spec, self == Self::Native);
+        settings.extend(bundled(&[set]));
+        Input { request: create(Resource::POD, &pod), settings, objects: Objects::new(objects), injected }
+    }
+}
+
+/// A SidecarSet with one container, to which these fields belong.
+fn set(container: Map<String, Value>, extra: Map<String, Value>, native: bool) -> Value {
+    let mut sidecar = Map::new();
+    add(
+        &mut sidecar,
+        &json!({
+            "name": "agent", "image": "registry.example.com/agent:1.0", "podInjectPolicy": "AfterAppContainer",
+        }),
+    );
+    sidecar.extend(container);
+    let mut spec = Map::new();
+    add(&mut spec, &json!({"selector": {"matchLabels": {"app": "checkout"}}}));
+    spec.insert(if native { "initContainers" } else { "containers" }.to_owned(), json!([sidecar]));
+    spec.extend(extra);
+    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"}, "spec": spec})
+}
+
+fn add(object: &mut Map<String, Value>, fields: &Value) {
+    object.extend(fields.as_object().cloned().unwrap_or_default());
+}
+
+/// Gives the Pod 20 containers with these fields.
+fn fill(pod: &mut Value, fields: &dyn Fn(&str) -> Value) {
+    let containers = (0..20).map(|index| {
+        let name = format!("app-{index}");
+        let mut container = Map::new();
+        add(&mut container, &json!({"name": name, "image": "registry.example.com/app:1.0"}));
+        add(&mut container, &fields(&name));
+        Value::Object(container)
+    });
+    put(pod, "containers", containers.collect());
+}
+
+fn put(pod: &mut Value, key: &str, value: Value) {
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert(key.to_owned(), value);
+    }
+}
+
+fn put_text(pod: &mut Value, key: &str, value: &str) {
+    put(pod, key, value.into());
+}

@@ -1,0 +1,103 @@
+//! Requests that are no creation of a Pod: what is not ours, what the guards look at, and SidecarSets.
+
+use serde_json::{Value, json};
+
+use super::{Input, SEED, SMALL, bundled};
+use crate::corpus::pods::{self, NAMESPACE};
+use crate::corpus::requests::{Resource, create, delete, update};
+use crate::corpus::{Corpus, Style, sidecar_sets};
+use crate::objects::Objects;
+
+/// A request of another kind, with a bundle of a hundred SidecarSets in the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// A Secret without a type of its own: nothing that the policy speaks of.
+    Secret,
+    /// A Deployment, whose template names no merged `ServiceAccount`.
+    Deployment,
+    /// A debug container that is added to a Pod.
+    EphemeralContainer,
+    /// A `ServiceAccount` that is deleted and belongs to nobody.
+    ServiceAccount,
+    /// A `SidecarSet` that is created beside so many others.
+    SidecarSet(usize),
+}
+
+impl Other {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Secret,
+        Self::Deployment,
+        Self::EphemeralContainer,
+        Self::ServiceAccount,
+        Self::SidecarSet(1),
+        Self::SidecarSet(100),
+    ];
+
+    /// The name of the scenario.
+    pub fn name(self) -> String {
+        match self {
+            Self::Secret => "other/secret".to_owned(),
+            Self::Deployment => "guard/deployment".to_owned(),
+            Self::EphemeralContainer => "guard/ephemeral-container".to_owned(),
+            Self::ServiceAccount => "guard/service-account".to_owned(),
+            Self::SidecarSet(others) => format!("sidecarset/{others}"),
+        }
+    }
+
+    /// What the policy is given.
+    pub fn input(self) -> Input {
+        let request = match self {
+            Self::Secret => create(
+                Resource::SECRET,
+                &json!({
+                    "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+                    "metadata": {"name": "database", "namespace": NAMESPACE},
+                    "data": {"password": "aHVudGVyMg==", "url": "cG9zdGdyZXM6Ly9kYXRhYmFzZQ=="},
+                }),
+            ),
+            Self::Deployment => create(Resource::DEPLOYMENT, &deployment()),
+            Self::EphemeralContainer => {
+                let before = pods::pod(SEED, SMALL);
+                let mut after = before.clone();
+                if let Some(spec) = after.get_mut("spec").and_then(Value::as_object_mut) {
+                    let debugger = json!({"name": "debugger", "image": "registry.example.com/busybox:1.36"});
+                    spec.insert("ephemeralContainers".to_owned(), json!([debugger]));
+                }
+                update(Resource::POD, "ephemeralcontainers", &before, &after)
+            }
+            Self::ServiceAccount => delete(
+                Resource::SERVICE_ACCOUNT,
+                &json!({
+                    "apiVersion": "v1", "kind": "ServiceAccount",
+                    "metadata": {"name": "robot", "namespace": NAMESPACE, "uid": "0f1c7a5e-2b3d-4c58-8f0e-6a1b2c3d4e5f"},
+                }),
+            ),
+            Self::SidecarSet(others) => return sidecar_set(others),
+        };
+        let Corpus { sets, .. } = sidecar_sets(SEED, Style::Realistic, 100, 1);
+        let mut settings = bundled(&sets);
+        settings.insert("featureGates".to_owned(), json!({"SidecarSetServiceAccountInjection": true}));
+        Input { request, settings, objects: Objects::default(), injected: None }
+    }
+}
+
+/// It gets its defaults and its hash, and no containers.
+fn sidecar_set(others: usize) -> Input {
+    let Corpus { mut sets, .. } = sidecar_sets(SEED, Style::Realistic, others + 1, 0);
+    let set = sets.pop().unwrap_or_default();
+    let request = create(Resource::SIDECAR_SET, &set);
+    Input { request, settings: bundled(&sets), objects: Objects::default(), injected: Some(0) }
+}
+
+fn deployment() -> Value {
+    let template = json!({
+        "metadata": {"labels": pods::labels()},
+        "spec": pods::pod(SEED, SMALL).get("spec"),
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "checkout", "namespace": NAMESPACE, "labels": pods::labels()},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "checkout"}}, "template": template},
+    })
+}

@@ -1,0 +1,190 @@
+//! `pillion bench`: load for an admission server, every answer checked.
+
+mod answers;
+mod child;
+mod load;
+mod mix;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use pillion_host::server::client::Target;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::Value;
+
+use self::answers::Cases;
+use self::child::Child;
+use crate::preview;
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+const ABOUT: &str = "\
+Send a server as many reviews as it takes, and check every answer.
+
+The reviews are a fixed mix: Pods of several sizes that none, one or three SidecarSets match, some of them to be refused; \
+the asserting twin; SidecarSets; workloads, ServiceAccounts and ephemeral containers. They go over HTTP/2 connections \
+that stay open, as an API server's do, and each answer is compared with what the module answers in this process. Without \
+--url a server is started for it on this machine, and ends with it.
+
+Exit codes: 0 done; 1 where an answer was lost or wrong; 2 where there was no server to ask.";
+
+const EXAMPLES: &str = "\
+Examples:
+  pillion bench --reviews 200 --concurrency 4
+  pillion bench --reviews 200 --concurrency 4 -o json
+
+A server that runs already, with the settings that it has:
+  pillion bench --url https://localhost:8443 --ca ca.crt --settings settings.yaml";
+
+/// The arguments of `pillion bench`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// How many reviews to send.
+    #[arg(long, value_name = "NUMBER", default_value_t = 5_000)]
+    reviews: u64,
+    /// How many of them at a time.
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
+    /// Over how many connections.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
+    connections: u16,
+    /// Another number makes another order of the reviews, and other names in them.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// A server that runs: https://host:port.
+    #[arg(long, value_name = "URL", requires = "ca")]
+    url: Option<String>,
+    /// The authority of its certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    ca: Option<PathBuf>,
+    /// Its settings, which must look nothing up in a cluster [default: 20 SidecarSets].
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// How to print what was measured.
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table.
+    #[default]
+    Text,
+    /// An object.
+    Json,
+}
+
+/// Runs `pillion bench`.
+///
+/// # Errors
+/// Where there is no server to ask, or nothing to compare its answers with.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let settings = match &args.settings {
+        Some(path) => preview::of_files(path)?,
+        None => mix::settings(args.seed),
+    };
+    let cases = Arc::new(Cases::new(&preview::module(terminal)?, &settings, args.seed)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
+    let child = if args.url.is_none() { Some(Child::start(&settings)?) } else { None };
+    let target = match (&args.url, &args.ca, &child) {
+        (Some(url), Some(ca), _) => target(url, ca)?,
+        (_, _, Some(child)) => target(child.url(), child.ca())?,
+        _ => bail!("--url needs --ca"),
+    };
+    let plan = load::Plan {
+        target,
+        cases,
+        reviews: args.reviews,
+        concurrency: args.concurrency,
+        connections: args.connections,
+        seed: args.seed,
+    };
+    let measured = runtime.block_on(load::run(plan))?;
+    drop(child);
+    for problem in &measured.problems {
+        terminal.warn(problem);
+    }
+    let report = report::Report::of(args, &measured);
+    match args.output {
+        Format::Text => write!(terminal.out(), "{}", report.text())?,
+        Format::Json => writeln!(terminal.out(), "{:#}", report.json())?,
+    }
+    Ok(if measured.is_right() { Status::Done } else { Status::Refused })
+}
+
+/// Who is called at a URL, and who vouches for it.
+fn target(url: &str, ca: &Path) -> anyhow::Result<Target> {
+    let authority = url.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
+    let authority = authority.filter(|rest| !rest.is_empty() && !rest.contains('/'));
+    let authority = authority.with_context(|| format!("--url {url:?}: must be https://host:port"))?;
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port),
+        _ => (authority, "443"),
+    };
+    let mut roots = RootCertStore::empty();
+    let name = || ca.display().to_string();
+    for certificate in CertificateDer::pem_file_iter(ca).with_context(name)? {
+        roots.add(certificate.with_context(name)?).with_context(name)?;
+    }
+    if roots.is_empty() {
+        bail!("{}: no certificate in it", name());
+    }
+    Ok(Target {
+        address: format!("{host}:{port}"),
+        name: host.trim_matches(['[', ']']).to_owned(),
+        roots: Arc::new(roots),
+    })
+}
+
+/// Settings as a server reads them.
+fn json(settings: &Value) -> String {
+    format!("{settings:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn some_ca() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.crt");
+        std::fs::write(&path, pillion_host::server::TemporaryAuthority::new().unwrap().pem()).unwrap();
+        (folder, path)
+    }
+
+    #[rstest]
+    #[case("https://localhost:8443", "localhost:8443", "localhost")]
+    #[case("https://localhost/", "localhost:443", "localhost")]
+    #[case("https://[::1]:8443", "[::1]:8443", "::1")]
+    fn urls_name_host_and_port(#[case] url: &str, #[case] address: &str, #[case] name: &str) {
+        let (_folder, ca) = some_ca();
+        let target = target(url, &ca).unwrap();
+        assert_eq!((target.address.as_str(), target.name.as_str(), target.roots.len()), (address, name, 1));
+    }
+
+    #[rstest]
+    #[case("http://localhost:8443")]
+    #[case("https://")]
+    #[case("https://localhost/mutate")]
+    fn other_urls_are_refused(#[case] url: &str) {
+        let (_folder, ca) = some_ca();
+        assert!(target(url, &ca).unwrap_err().to_string().ends_with("must be https://host:port"));
+    }
+
+    #[test]
+    fn an_authority_without_a_certificate_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.crt");
+        assert!(target("https://localhost", &path).is_err());
+        std::fs::write(&path, "nothing").unwrap();
+        assert!(target("https://localhost", &path).unwrap_err().to_string().ends_with("no certificate in it"));
+    }
+}

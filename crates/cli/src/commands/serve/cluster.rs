@@ -1,0 +1,92 @@
+//! What answers look-ups.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::Config;
+use pillion_host::cache::{Cache, Options as CacheOptions, Watched};
+use pillion_host::server::{Metrics, Readiness};
+use pillion_host::{Cluster, Live, NoCluster};
+
+use super::options::{self, Options};
+
+/// What is asked for.
+pub(super) enum Wanted {
+    Nothing,
+    Live(Arc<Live>),
+    Watched(Arc<Live>, CacheOptions),
+}
+
+/// What answers.
+pub(super) enum Provided {
+    Plain(Arc<dyn Cluster>),
+    Cache(Arc<Cache>),
+}
+
+impl Wanted {
+    /// # Errors
+    /// Where there is no cluster, or an option cannot be.
+    pub(super) fn of(options: &Options) -> anyhow::Result<Self> {
+        if options.cluster.unwrap_or_default() == options::Cluster::None {
+            return Ok(Self::Nothing);
+        }
+        let mut cache = CacheOptions::default();
+        if let Some(bound) = options.cache_max_staleness {
+            cache.max_staleness = bound.0;
+        }
+        if !options.cache_watch.is_empty() {
+            let watched: Result<Vec<Watched>, _> = options.cache_watch.iter().map(|kind| kind.parse()).collect();
+            cache.watched = watched.context("--cache-watch")?;
+        }
+        let live = Arc::new(Live::infer().context("--cluster live")?);
+        Ok(if cache.max_staleness == Duration::ZERO { Self::Live(live) } else { Self::Watched(live, cache) })
+    }
+
+    /// Starts to watch.
+    ///
+    /// # Errors
+    /// Where the bound on the age of answers cannot be held, or the cluster cannot be used.
+    pub(super) async fn provide(&self, metrics: &Metrics) -> anyhow::Result<Provided> {
+        let (live, options) = match self {
+            Self::Nothing => return Ok(Provided::Plain(Arc::new(NoCluster))),
+            Self::Live(live) => return Ok(Provided::Plain(Arc::clone(live) as _)),
+            Self::Watched(live, options) => (live, options),
+        };
+        let client = Live::watching_client(Config::infer().await.context("--cluster live")?)?;
+        let cache = Cache::start(&client, Arc::clone(live) as _, options.clone()).context("--cache-max-staleness")?;
+        let cache = Arc::new(cache);
+        let measured = Arc::clone(&cache);
+        metrics.before_scrape(move |metrics| {
+            for status in measured.status() {
+                let kind = status.watched.to_string();
+                metrics.cache_look_ups(&kind, status.answered, status.passed_on);
+                metrics.cache_objects(&kind, status.objects);
+                if let Some(age) = status.age {
+                    metrics.cache_age(&kind, age);
+                }
+            }
+        });
+        Ok(Provided::Cache(cache))
+    }
+}
+
+impl Provided {
+    pub(super) fn answers(&self) -> Arc<dyn Cluster> {
+        match self {
+            Self::Plain(cluster) => Arc::clone(cluster),
+            Self::Cache(cache) => Arc::clone(cache) as _,
+        }
+    }
+
+    /// Not ready before each kind has been listed once, or it is known why it cannot be. After that look-ups are
+    /// answered from the cluster where the watches are too old.
+    pub(super) fn readiness(&self, readiness: Readiness) -> Readiness {
+        let Self::Cache(cache) = self else { return readiness };
+        let cache = Arc::clone(cache);
+        readiness.when("cache", move || {
+            let missing = cache.status().into_iter().find(|status| status.age.is_none() && status.problem.is_none());
+            missing.map_or(Ok(()), |status| Err(format!("{} is not listed yet", status.watched)))
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! The server's log: to stderr, a line for what happens.
+
+use std::io::{self, IsTerminal as _};
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::options::{Format, Level};
+
+/// Starts the log of this process, once.
+///
+/// Libraries only say what goes wrong: below that, clients of the API server log what they send and get.
+pub(super) fn start(level: Level, format: Format) {
+    let own = match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Trace => LevelFilter::TRACE,
+    };
+    let targets = Targets::new()
+        .with_default(own.min(LevelFilter::WARN))
+        .with_target("pillion", own)
+        .with_target("pillion_host", own);
+    let is_text = match format {
+        Format::Auto => io::stderr().is_terminal(),
+        Format::Text => true,
+        Format::Json => false,
+    };
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let registry = tracing_subscriber::registry();
+    // Only the first of a process counts, and there is only one server.
+    let _ = if is_text {
+        registry.with(lines.with_ansi(false).with_filter(targets)).try_init()
+    } else {
+        registry
+            .with(lines.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter(targets))
+            .try_init()
+    };
+}

@@ -1,0 +1,228 @@
+//! `pillion serve`: the policy as an admission server of its own.
+
+mod certificates;
+mod cluster;
+mod logging;
+mod options;
+mod units;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
+use pillion_host::{CodeCache, LogLevel, LogLine, Module};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use self::options::Options;
+use self::units::{Size, Span};
+use crate::module;
+use crate::preview;
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+const ABOUT: &str = "\
+Serve the policy to API servers, without Kubewarden.
+
+An HTTPS server with the paths /mutate, /validate, /assert and /convert for webhook configurations, and /healthz, /readyz \
+and /metrics. The settings are those of the policy; they and the certificate are read again when they change, and no \
+request is lost over it. `pillion manifest standalone` writes what a cluster needs to run it; docs/serve.md has the rest.
+
+Every option can also be set in the environment, and in a file as a YAML key in camelCase (--evaluation-timeout is \
+evaluationTimeout). The command line wins over the environment, and that over the file.";
+
+const EXAMPLES: &str = "\
+Examples:
+  # settings and options, checked without serving
+  pillion serve --settings test_data/settings-log-agent.json --check
+  pillion serve --config test_data/serve.yaml --check
+  # five seconds, on this machine and without a cluster
+  timeout --preserve-status 5 pillion serve --config test_data/serve.yaml --log-format text
+
+Exit codes: 0 after SIGTERM or Ctrl-C, with everything answered; 1 where --check finds invalid settings, or something was
+left unanswered, as after a second signal; 2 where it cannot serve.";
+
+/// The arguments of `pillion serve`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    /// A YAML file with options.
+    #[arg(long, value_name = "FILE", env = "PILLION_CONFIG", hide_env_values = true)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    /// Check options and settings, and end.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Where HTTPS is served unless something else is said.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8443);
+/// How long endpoints take to be updated, and a little more.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How long settings may take to be checked: thousands of SidecarSets are compared with each other.
+const CHECK: Duration = Duration::from_secs(30);
+
+/// Runs `pillion serve`.
+///
+/// # Errors
+/// Where it cannot serve: options that cannot be, a port that is taken, no certificate, no cluster.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let options = args.options.clone().with_file(args.config.as_deref())?;
+    let limits = limits(&options)?;
+    let Some(path) = options.settings.clone() else {
+        bail!("no settings: give a file with --settings, PILLION_SETTINGS or the key settings of --config");
+    };
+    let files = certificates::Wanted::of(&options)?;
+    logging::start(options.log_level.unwrap_or_default(), options.log_format.unwrap_or_default());
+    let module = Module::load_bounded(module::BYTES, CodeCache::Use, limits.bounds()).context("the built-in module")?;
+    let mut settings = settings_file(path.clone(), module.clone().within(CHECK));
+    let checked = settings.load();
+    if args.check {
+        return Ok(match checked {
+            Ok(_) => {
+                writeln!(terminal.err(), "{}: valid", path.display())?;
+                Status::Done
+            }
+            Err(error) => {
+                terminal.error(&error.into());
+                Status::Refused
+            }
+        });
+    }
+    let first = checked?;
+    // Outlives the event loop: it has one of its own, which cannot end within another.
+    let look_ups = cluster::Wanted::of(&options)?;
+    let serving = Serving { options, limits, module: module.logging_to(log), settings, first };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
+    let status = runtime.block_on(serving.serve(files, &look_ups));
+    // An evaluation that nobody waits for any more does not keep the process.
+    runtime.shutdown_background();
+    status
+}
+
+/// The file with settings; `module` checks them.
+fn settings_file(path: PathBuf, module: Module) -> SettingsFile {
+    let name = path.display().to_string();
+    let parse = move |bytes: &[u8]| {
+        let text = String::from_utf8(bytes.to_vec()).map_err(|_| format!("{name}: not UTF-8"))?;
+        preview::of_text(&name, text).map_err(|error| format!("{error:#}"))
+    };
+    SettingsFile::new(path, parse, module)
+}
+
+fn limits(options: &Options) -> anyhow::Result<Limits> {
+    let usual = Limits::default();
+    let number = |name: &str, value: Option<u16>, usual: usize| match value {
+        Some(0) => bail!("--{name}: must be at least 1"),
+        Some(number) => Ok(usize::from(number)),
+        None => Ok(usual),
+    };
+    let cores = number("cores", options.cores, usual.cores)?;
+    let bytes = |size: Option<Size>, usual: usize| size.map_or(usual, |size| size.0);
+    let time = options.evaluation_timeout.map_or(usual.time, |span| span.0);
+    if time.is_zero() {
+        bail!("--evaluation-timeout: must be more than 0");
+    }
+    Ok(Limits {
+        cores,
+        evaluations: number("evaluations", options.evaluations, cores + 32)?,
+        queue: options.queue.map_or(usual.queue, usize::from),
+        time,
+        memory: bytes(options.evaluation_memory, usual.memory),
+        body: bytes(options.max_body, usual.body),
+        conversion_body: bytes(options.max_conversion_body, usual.conversion_body),
+        connections: number("max-connections", options.max_connections, usual.connections)?,
+    })
+}
+
+/// What the policy has to say goes into the log, without the values it says it about.
+fn log(line: LogLine) {
+    let LogLine { level, message, data: _ } = line;
+    match level {
+        LogLevel::Error => tracing::error!(message, "policy"),
+        LogLevel::Warning => tracing::warn!(message, "policy"),
+        LogLevel::Info => tracing::info!(message, "policy"),
+        LogLevel::Debug | LogLevel::Trace => tracing::debug!(message, "policy"),
+    }
+}
+
+struct Serving {
+    options: Options,
+    limits: Limits,
+    module: Module,
+    settings: SettingsFile,
+    first: pillion_host::server::ServedSettings,
+}
+
+impl Serving {
+    async fn serve(self, files: certificates::Wanted, look_ups: &cluster::Wanted) -> anyhow::Result<Status> {
+        let Self { options, limits, module, settings, first } = self;
+        let mut signals = Signals::new()?;
+        let listener = bind("listen", options.listen.unwrap_or(LISTEN)).await?;
+        let health = match options.health_listen {
+            Some(address) => Some(bind("health-listen", address).await?),
+            None => None,
+        };
+        let certificates = files.provide().await?;
+        let metrics = Arc::new(Metrics::new());
+        let cluster = look_ups.provide(&metrics).await?;
+        let (send, in_use) = watch::channel(Arc::new(first));
+        let watching = settings.watch(POLL, send, Arc::clone(&metrics));
+        let server = Server {
+            module,
+            settings: in_use,
+            certificates: certificates.newest(),
+            cluster: cluster.answers(),
+            metrics,
+            readiness: cluster.readiness(certificates.readiness(Readiness::default())),
+            limits,
+        };
+        let running = server.start(listener, health)?;
+        tracing::info!(
+            address = %running.address(),
+            health_address = running.health_address().map(tracing::field::display),
+            version = env!("CARGO_PKG_VERSION"),
+            "serving"
+        );
+        signals.next().await;
+        let delay = options.drain_delay.unwrap_or(Span(DRAIN)).0;
+        let is_done = tokio::select! {
+            is_done = running.drain(delay) => is_done,
+            () = signals.next() => {
+                tracing::warn!("a second signal: stopped at once");
+                false
+            }
+        };
+        watching.abort();
+        Ok(if is_done { Status::Done } else { Status::Refused })
+    }
+}
+
+async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("--{option} {address}"))
+}
+
+/// What asks the process to end: SIGTERM, as Kubernetes does, and Ctrl-C.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let catch = |kind| signal(kind).context("signals");
+        Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

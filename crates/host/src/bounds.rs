@@ -1,0 +1,117 @@
+//! How much of the machine one evaluation may use.
+//!
+//! The engine stays the provider's; it only gets a configuration of its own: an instance is a slot of a pool, whose
+//! memory is as the module defines it each time it is taken, and a clock interrupts what runs too long.
+
+use std::thread;
+use std::time::Duration;
+
+use wasmtime_provider::errors::Error;
+use wasmtime_provider::wasmtime::{
+    Cache, Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Result as EngineResult,
+};
+use wasmtime_provider::{EpochDeadlines, ResourceLimits};
+
+use crate::module::CodeCache;
+
+/// How exactly time is measured: an evaluation is stopped at most this much after its time is up.
+const TICK: Duration = Duration::from_millis(10);
+/// What a slot may keep of its memory for the next instance, which then finds it zeroed: cheaper than giving it back
+/// to the system and taking it again.
+const KEPT: usize = 1024 * 1024;
+/// The entries of a module's table of functions; the policy has some hundreds.
+const TABLE: usize = 100_000;
+
+/// How much one evaluation may use, and how many there can be at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Wall-clock time, look-ups included.
+    pub time: Duration,
+    /// Memory of the guest in bytes. Made a multiple of its pages of 64 KiB.
+    pub memory: usize,
+    /// Evaluations at a time. One more fails at once: whoever evaluates keeps count.
+    pub instances: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(1), memory: 64 * 1024 * 1024, instances: 64 }
+    }
+}
+
+impl Bounds {
+    /// An engine with a clock that runs as long as the engine lives.
+    pub(crate) fn engine(self, cache: CodeCache) -> Result<Engine, Error> {
+        let mut pool = PoolingAllocationConfig::default();
+        pool.total_core_instances(self.instances)
+            .total_memories(self.instances)
+            .total_tables(self.instances)
+            .max_memory_size(self.memory_in_pages())
+            .table_elements(TABLE)
+            .max_unused_warm_slots(self.instances)
+            .linear_memory_keep_resident(KEPT);
+        let mut config = Config::new();
+        config.epoch_interruption(true).allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        if cache == CodeCache::Use {
+            // Without a folder to keep it in, the code is compiled each time.
+            config.cache(Cache::from_file(None).ok());
+        }
+        let engine = Engine::new(&config)?;
+        start_clock(&engine)?;
+        Ok(engine)
+    }
+
+    pub(crate) fn limits(self) -> ResourceLimits {
+        ResourceLimits { max_memory_size: Some(self.memory_in_pages()), max_table_elements: Some(TABLE) }
+    }
+
+    fn memory_in_pages(self) -> usize {
+        const PAGE: usize = 64 * 1024;
+        self.memory.max(PAGE).next_multiple_of(PAGE)
+    }
+}
+
+/// The deadlines of a call that may take this long.
+pub(crate) fn deadlines(time: Duration) -> EpochDeadlines {
+    // The current tick has begun already.
+    let ticks = u64::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX / 2).saturating_add(1);
+    EpochDeadlines { wapc_init: ticks, wapc_func: ticks }
+}
+
+fn start_clock(engine: &Engine) -> EngineResult<()> {
+    let engine = engine.weak();
+    let tick = move || {
+        loop {
+            thread::sleep(TICK);
+            match engine.upgrade() {
+                Some(engine) => engine.increment_epoch(),
+                None => break,
+            }
+        }
+    };
+    thread::Builder::new().name("pillion-clock".to_owned()).spawn(tick)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::a_whole_number_of_ticks(Duration::from_secs(1), 101)]
+    #[case::rounded_up(Duration::from_millis(11), 3)]
+    #[case::none(Duration::ZERO, 1)]
+    fn time_is_counted_in_ticks(#[case] time: Duration, #[case] ticks: u64) {
+        assert_eq!(deadlines(time).wapc_func, ticks);
+    }
+
+    #[rstest]
+    #[case(0, 65_536)]
+    #[case(65_537, 131_072)]
+    #[case(64 * 1024 * 1024, 64 * 1024 * 1024)]
+    fn memory_is_counted_in_pages(#[case] memory: usize, #[case] limit: usize) {
+        assert_eq!(Bounds { memory, ..Bounds::default() }.limits().max_memory_size, Some(limit));
+    }
+}

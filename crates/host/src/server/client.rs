@@ -1,0 +1,195 @@
+//! A client that calls an admission server as the API server does: one connection that stays open, HTTP/2, for many
+//! requests at a time. For load and for tests; in a cluster the API server calls.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{Method, Request, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Which HTTP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// As kube-apiserver does.
+    Http2,
+    /// One request at a time.
+    Http1,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody is there, or what is there is not who it should be.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// Who was called.
+        address: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The connection broke, or the answer is no HTTP.
+    #[error("no answer: {0}")]
+    Http(#[from] hyper::Error),
+    /// The request is none that can be sent.
+    #[error("no request: {0}")]
+    Request(#[from] axum::http::Error),
+    /// A name that no server can have.
+    #[error("invalid server name {0:?}")]
+    Name(String),
+    /// There is no TLS.
+    #[error("no TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Client {
+    sender: Sender,
+    authority: String,
+}
+
+#[derive(Debug)]
+enum Sender {
+    Http1(http1::SendRequest<Body>),
+    Http2(http2::SendRequest<Body>),
+}
+
+/// An answer: its status and its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u64>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// How to reach a server.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Host and port, `127.0.0.1:8443`.
+    pub address: String,
+    /// The name that its certificate has to be for.
+    pub name: String,
+    /// The authorities that are trusted.
+    pub roots: Arc<RootCertStore>,
+}
+
+impl Client {
+    /// Connects. Has to be called within a Tokio runtime, which the connection needs as long as it is open.
+    ///
+    /// # Errors
+    /// [`ClientError`] where nobody is there, or it is not who it should be.
+    pub async fn connect(target: &Target, protocol: Protocol) -> Result<Self, ClientError> {
+        let failed = |error| ClientError::Connect { address: target.address.clone(), error };
+        let name = ServerName::try_from(target.name.clone()).map_err(|_| ClientError::Name(target.name.clone()))?;
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(Arc::clone(&target.roots))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![match protocol {
+            Protocol::Http1 => b"http/1.1".to_vec(),
+            Protocol::Http2 => b"h2".to_vec(),
+        }];
+        let stream = TcpStream::connect(&target.address).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(failed)?;
+        let io = TokioIo::new(stream);
+        let sender = match protocol {
+            Protocol::Http1 => {
+                let (sender, connection) = http1::handshake(io).await?;
+                // How the connection ends is told to whoever waits for an answer.
+                tokio::spawn(async move { drop(connection.await) });
+                Sender::Http1(sender)
+            }
+            Protocol::Http2 => {
+                let mut builder = http2::Builder::new(TokioExecutor::new());
+                let (sender, connection) = builder.timer(TokioTimer::new()).handshake(io).await?;
+                tokio::spawn(async move { drop(connection.await) });
+                Sender::Http2(sender)
+            }
+        };
+        Ok(Self { sender, authority: target.address.clone() })
+    }
+
+    /// Another handle of the same connection; `None` where it serves one request at a time.
+    pub fn share(&self) -> Option<Self> {
+        match &self.sender {
+            Sender::Http1(_) => None,
+            Sender::Http2(sender) => {
+                Some(Self { sender: Sender::Http2(sender.clone()), authority: self.authority.clone() })
+            }
+        }
+    }
+
+    /// Sends JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`] where there is no answer, whatever its status.
+    pub async fn post(&mut self, path: &str, body: impl Into<Body>) -> Result<Answer, ClientError> {
+        self.send(Method::POST, path, "application/json", body.into()).await
+    }
+
+    /// Asks for a path.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn get(&mut self, path: &str) -> Result<Answer, ClientError> {
+        self.send(Method::GET, path, "", Body::empty()).await
+    }
+
+    /// Sends anything.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Body,
+    ) -> Result<Answer, ClientError> {
+        let mut request = Request::builder().method(method);
+        if !content_type.is_empty() {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let response = match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await?;
+                let request = request.uri(path).header(header::HOST, &self.authority).body(body)?;
+                sender.send_request(request).await?
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await?;
+                let request = request.uri(format!("https://{}{path}", self.authority)).body(body)?;
+                sender.send_request(request).await?
+            }
+        };
+        let status: StatusCode = response.status();
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        Ok(Answer { status: status.as_u16(), retry_after, body: whole(response.into_body()).await? })
+    }
+}
+
+async fn whole(body: Incoming) -> Result<Vec<u8>, ClientError> {
+    let mut body = pin!(body);
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        if let Ok(data) = frame?.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes)
+}

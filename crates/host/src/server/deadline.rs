@@ -1,0 +1,65 @@
+//! Until when the API server waits for an answer.
+
+use std::time::{Duration, Instant};
+
+use pillion_core::duration;
+
+/// What it waits where it does not say: the default of `timeoutSeconds`.
+const DEFAULT: Duration = Duration::from_secs(10);
+/// The largest `timeoutSeconds`.
+const LONGEST: Duration = Duration::from_secs(30);
+/// What the way back may take.
+const WAY_BACK: Duration = Duration::from_millis(100);
+
+/// Why the time cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid timeout {0:?}: must be a positive duration, as in ?timeout=10s")]
+pub(super) struct InvalidTimeout(String);
+
+/// When a request that came at `now` has to be answered. kube-apiserver says how long it waits, `?timeout=10s`; a
+/// tenth of it, at most 100 ms, is for the way back. Without it 10 s are assumed, and never more than 30 s.
+///
+/// # Errors
+/// Where the time is no positive duration.
+pub(super) fn of(query: Option<&str>, now: Instant) -> Result<Instant, InvalidTimeout> {
+    let timeout = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
+    let wait = match timeout {
+        None => DEFAULT,
+        Some(text) => duration::Duration::parse(text)
+            .ok()
+            .and_then(|duration| u64::try_from(duration.0).ok())
+            .filter(|nanoseconds| *nanoseconds > 0)
+            .map(Duration::from_nanos)
+            .ok_or_else(|| InvalidTimeout(text.chars().take(40).collect()))?,
+    };
+    let wait = wait.min(LONGEST);
+    Ok(now + wait.saturating_sub(WAY_BACK.min(wait / 10)))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::not_said(None, 9_900)]
+    #[case::something_else(Some("dryRun=All"), 9_900)]
+    #[case::as_the_api_server_says_it(Some("timeout=10s"), 9_900)]
+    #[case::among_others(Some("a=b&timeout=2s"), 1_900)]
+    #[case::short(Some("timeout=100ms"), 90)]
+    #[case::longer_than_there_is(Some("timeout=1h"), 29_900)]
+    fn the_way_back_is_left(#[case] query: Option<&str>, #[case] milliseconds: u64) {
+        let now = Instant::now();
+        assert_eq!(of(query, now).unwrap() - now, Duration::from_millis(milliseconds));
+    }
+
+    #[rstest]
+    #[case("timeout=")]
+    #[case("timeout=0s")]
+    #[case("timeout=-1s")]
+    #[case("timeout=ten")]
+    fn what_is_no_time_is_refused(#[case] query: &str) {
+        assert!(of(Some(query), Instant::now()).unwrap_err().to_string().ends_with("as in ?timeout=10s"));
+    }
+}

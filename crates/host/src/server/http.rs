@@ -1,0 +1,228 @@
+//! HTTP: which path does what, and what is answered to what is no review.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use tokio::time::{Instant as TokioInstant, timeout_at};
+
+use super::evaluate::{Judge, Situation};
+use super::gate::{Gate, Turn};
+use super::health::Readiness;
+use super::metrics::{self, Rejection, Shared};
+use super::{Endpoint, Limits, convert, deadline, paths};
+
+/// What the handlers share.
+pub(super) struct App {
+    pub(super) judge: Arc<Judge>,
+    pub(super) gate: Gate,
+    pub(super) metrics: Shared,
+    pub(super) readiness: Readiness,
+    pub(super) limits: Limits,
+}
+
+/// An answer that is no review. The API server takes it as a webhook that could not be called, so that `failurePolicy`
+/// counts.
+struct Rejected {
+    status: StatusCode,
+    why: Rejection,
+    text: String,
+}
+
+impl Rejected {
+    fn new(status: StatusCode, why: Rejection, text: impl Into<String>) -> Self {
+        Self { status, why, text: text.into() }
+    }
+
+    fn malformed(error: &impl ToString) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, Rejection::Malformed, error.to_string())
+    }
+
+    fn late() -> Self {
+        let text = "the request was not answered in the time that the API server gives it";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Late, text)
+    }
+
+    fn answer(self, app: &App) -> Response {
+        app.metrics.rejected(self.why);
+        // Not the text: it can name what somebody sent. And no line for each request of a flood: the metrics count them.
+        let status = self.status.as_u16();
+        if self.why == Rejection::Late {
+            tracing::warn!(status, reason = self.why.name(), "rejected");
+        } else {
+            tracing::debug!(status, reason = self.why.name(), "rejected");
+        }
+        let mut response = (self.status, self.text + "\n").into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// Everything, for the port that the API server calls.
+pub(super) fn router(app: Arc<App>) -> Router {
+    let reviews = Endpoint::ALL
+        .into_iter()
+        .fold(Router::new(), |router, endpoint| router.route(endpoint.path(), post(admit).layer(Extension(endpoint))));
+    finished(reviews.route(paths::CONVERT, post(converted)).merge(probes()), app)
+}
+
+/// What probes and Prometheus ask for, for a port without TLS.
+pub(super) fn plain_router(app: Arc<App>) -> Router {
+    finished(probes(), app)
+}
+
+fn finished(router: Router<Arc<App>>, app: Arc<App>) -> Router {
+    router.fallback(nowhere).method_not_allowed_fallback(wrong_method).with_state(app)
+}
+
+fn probes() -> Router<Arc<App>> {
+    Router::new()
+        .route(paths::HEALTHZ, get(async || "ok\n"))
+        .route(paths::READYZ, get(ready))
+        .route(paths::METRICS, get(measured))
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    let (is_ready, text) = app.readiness.report();
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, text).into_response()
+}
+
+async fn measured(State(app): State<Arc<App>>) -> Response {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    app.metrics.running.set(number(app.gate.running()));
+    app.metrics.waiting.set(number(app.gate.waiting()));
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], app.metrics.text()).into_response()
+}
+
+async fn nowhere(State(app): State<Arc<App>>) -> Response {
+    Rejected::new(StatusCode::NOT_FOUND, Rejection::NoSuchPath, "no such path").answer(&app)
+}
+
+async fn wrong_method(State(app): State<Arc<App>>) -> Response {
+    let text = "the method must be POST for reviews, and GET for everything else";
+    Rejected::new(StatusCode::METHOD_NOT_ALLOWED, Rejection::NoSuchPath, text).answer(&app)
+}
+
+async fn admit(State(app): State<Arc<App>>, Extension(endpoint): Extension<Endpoint>, request: Request) -> Response {
+    let arrived = Instant::now();
+    let answered = async {
+        let (body, turn, until) = app.let_in(request, arrived, app.limits.body).await?;
+        let judge = Arc::clone(&app.judge);
+        let situation = Situation { endpoint, core: turn.core(), arrived, until };
+        compute(turn, until, move || judge.judge(&body, situation).map_err(|error| Rejected::malformed(&error))).await
+    };
+    match answered.await {
+        Ok(review) => json(review),
+        Err(rejected) => rejected.answer(&app),
+    }
+}
+
+async fn converted(State(app): State<Arc<App>>, request: Request) -> Response {
+    let answered = async {
+        let (body, turn, until) = app.let_in(request, Instant::now(), app.limits.conversion_body).await?;
+        compute(turn, until, move || convert::answer(&body).map_err(|error| Rejected::malformed(&error))).await
+    };
+    match answered.await {
+        Ok((review, is_done)) => {
+            app.metrics.converted(is_done);
+            if !is_done {
+                tracing::warn!("a conversion failed; the API server has the reason");
+            }
+            json(review)
+        }
+        Err(rejected) => rejected.answer(&app),
+    }
+}
+
+/// Runs what computes on a thread for such work, until nobody waits for it any more.
+async fn compute<T: Send + 'static>(
+    turn: Turn,
+    until: Instant,
+    work: impl FnOnce() -> Result<T, Rejected> + Send + 'static,
+) -> Result<T, Rejected> {
+    let working = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    });
+    match timeout_at(TokioInstant::from_std(until), working).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => {
+            tracing::error!(%error, "a request could not be worked on");
+            let text = "the request could not be worked on; the log of pillion says why";
+            Err(Rejected::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Late, text))
+        }
+        Err(_) => Err(Rejected::late()),
+    }
+}
+
+impl App {
+    /// Waits for the body of a request and for its turn; and until when it has to be answered.
+    async fn let_in(
+        &self,
+        request: Request,
+        arrived: Instant,
+        limit: usize,
+    ) -> Result<(Vec<u8>, Turn, Instant), Rejected> {
+        let until = deadline::of(request.uri().query(), arrived).map_err(|error| Rejected::malformed(&error))?;
+        if !is_json(&request) {
+            let text = "the content type must be application/json";
+            return Err(Rejected::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rejection::Malformed, text));
+        }
+        let Some(place) = self.gate.enter() else {
+            let text = "too many requests at once; try again";
+            return Err(Rejected::new(StatusCode::SERVICE_UNAVAILABLE, Rejection::Overloaded, text));
+        };
+        let late = TokioInstant::from_std(until);
+        let body = timeout_at(late, read(request.into_body(), limit)).await.map_err(|_| {
+            let text = "the body of the request did not come in time";
+            Rejected::new(StatusCode::REQUEST_TIMEOUT, Rejection::Unread, text)
+        })??;
+        let turn = timeout_at(late, place.turn()).await.map_err(|_| Rejected::late())?;
+        Ok((body, turn, until))
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// Reads a body, no more of it than the limit.
+async fn read(body: Body, limit: usize) -> Result<Vec<u8>, Rejected> {
+    let too_large = || {
+        let text = format!("the body has more than {limit} bytes");
+        Rejected::new(StatusCode::PAYLOAD_TOO_LARGE, Rejection::TooLarge, text)
+    };
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if expected > limit {
+        return Err(too_large());
+    }
+    let mut body = pin!(body);
+    let mut bytes = Vec::with_capacity(expected);
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let frame = frame.map_err(|_| {
+            Rejected::new(StatusCode::BAD_REQUEST, Rejection::Unread, "the body of the request did not come whole")
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len().saturating_add(data.len()) > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+fn json(body: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,109 @@
+//! Labels of metrics, each from a closed set.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use super::Endpoint;
+use crate::admission::AdmissionRequest;
+
+/// What stands in the place of anything unexpected.
+const OTHER: &str = "other";
+/// The kinds that the policy has rules for.
+const KINDS: [&str; 13] = [
+    "Pod",
+    "SidecarSet",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "Job",
+    "CronJob",
+    "CloneSet",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "Secret",
+];
+const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+
+/// A request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Request {
+    pub(super) path: &'static str,
+    kind: &'static str,
+    operation: &'static str,
+    allowed: &'static str,
+}
+
+/// A request that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Refusal {
+    code: &'static str,
+    reason: &'static str,
+    rule: &'static str,
+}
+
+/// Why the policy gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its time was up.
+    OutOfTime,
+    /// It was stopped, by too little memory or by a fault of its own, or its answer is none.
+    Broken,
+}
+
+impl Request {
+    pub(super) fn of(endpoint: Endpoint, request: &AdmissionRequest, is_allowed: bool) -> Self {
+        Self {
+            path: endpoint.path(),
+            kind: kind(&request.kind.kind),
+            operation: one_of(&OPERATIONS, &request.operation),
+            allowed: if is_allowed { "true" } else { "false" },
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal of the policy, with this code; the reasons are those of the audit annotation `refused-because`.
+    pub(super) fn of(endpoint: Endpoint, request: &AdmissionRequest, code: Option<u16>) -> Self {
+        let (code, reason) = match code {
+            Some(400) => ("400", "undecodable"),
+            Some(403) => ("403", "forbidden"),
+            Some(422) => ("422", "invalid"),
+            Some(503) => ("503", "unavailable"),
+            _ => (OTHER, OTHER),
+        };
+        Self { code, reason, rule: rule(endpoint, request) }
+    }
+
+    /// A refusal since the policy gave no answer.
+    pub(super) fn by_fault(endpoint: Endpoint, request: &AdmissionRequest, fault: Fault) -> Self {
+        let reason = match fault {
+            Fault::OutOfTime => "out_of_time",
+            Fault::Broken => "broken",
+        };
+        Self { code: "503", reason, rule: rule(endpoint, request) }
+    }
+}
+
+fn kind(kind: &str) -> &'static str {
+    // Of the Shoots' API there are several kinds.
+    if kind.ends_with("Shoot") { "Shoot" } else { one_of(&KINDS, kind) }
+}
+
+/// Which rules a request is judged by.
+fn rule(endpoint: Endpoint, request: &AdmissionRequest) -> &'static str {
+    let is_part = request.sub_resource.as_deref().is_some_and(|part| !part.is_empty());
+    match kind(&request.kind.kind) {
+        "Pod" if endpoint == Endpoint::Assert => "assertion",
+        "Pod" if is_part => "guard",
+        "Pod" => "injection",
+        "SidecarSet" => "sidecarset",
+        "Secret" => "token_secret",
+        "Shoot" => "shoot",
+        _ => "guard",
+    }
+}
+
+fn one_of(known: &[&'static str], text: &str) -> &'static str {
+    known.iter().find(|known| **known == text).copied().unwrap_or(OTHER)
+}

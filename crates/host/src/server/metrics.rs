@@ -1,0 +1,344 @@
+//! What the server counts. Every label has a closed set of values, whatever anybody sends.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use super::labels::{Refusal, Request};
+
+/// A number that goes up and down.
+pub type Seconds = Gauge<f64, AtomicU64>;
+
+/// What the text of [`Metrics::text`] is.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From a quarter of a millisecond, which an admission takes without SidecarSets, to what the API server waits at most.
+const BUCKETS: [f64; 16] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Path {
+    path: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+}
+
+/// The kind of object that a gauge of the cache is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Kind {
+    /// `Namespace`, `ServiceAccount`, ...
+    pub kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LookUp {
+    kind: String,
+    answer: &'static str,
+}
+
+/// Why a request was answered with an HTTP error: nobody looked at what it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// 503: the queue is full.
+    Overloaded,
+    /// 503: the time of the API server was up.
+    Late,
+    /// 413.
+    TooLarge,
+    /// 400 or 408: the body did not come.
+    Unread,
+    /// 400, 415: no review.
+    Malformed,
+    /// 404, 405.
+    NoSuchPath,
+}
+
+impl Rejection {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Overloaded => "overloaded",
+            Self::Late => "late",
+            Self::TooLarge => "too_large",
+            Self::Unread => "unread",
+            Self::Malformed => "malformed",
+            Self::NoSuchPath => "no_such_path",
+        }
+    }
+}
+
+/// Why a connection came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There are too many.
+    TooMany,
+    /// No TLS, or not in time.
+    Handshake,
+    /// No request in time.
+    Silent,
+}
+
+impl Refused {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::TooMany => "too_many",
+            Self::Handshake => "handshake",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+type BeforeScrape = Box<dyn Fn(&Metrics) + Send + Sync>;
+
+/// The metrics of a server. Made before it, so that what feeds it (settings, cache, certificates) can count, too.
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    before_scrape: Mutex<Vec<BeforeScrape>>,
+    requests: Family<Request, Counter>,
+    refusals: Family<Refusal, Counter>,
+    rejections: Family<Reason, Counter>,
+    duration: Family<Path, Histogram, fn() -> Histogram>,
+    evaluation: Histogram,
+    injected: Counter,
+    conversions: Family<Outcome, Counter>,
+    pub(super) running: Gauge,
+    pub(super) waiting: Gauge,
+    pub(super) connections: Gauge,
+    lost_connections: Family<Reason, Counter>,
+    reloads: Family<Outcome, Counter>,
+    settings_loaded: Seconds,
+    certificate_expiry: Seconds,
+    cache_age: Family<Kind, Seconds>,
+    cache_objects: Family<Kind, Gauge>,
+    cache_look_ups: Family<LookUp, Counter>,
+    memory: Gauge,
+    peak_memory: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let metrics = Self {
+            registry: Mutex::default(),
+            before_scrape: Mutex::default(),
+            requests: Family::default(),
+            refusals: Family::default(),
+            rejections: Family::default(),
+            duration: Family::new_with_constructor(histogram),
+            evaluation: histogram(),
+            injected: Counter::default(),
+            conversions: Family::default(),
+            running: Gauge::default(),
+            waiting: Gauge::default(),
+            connections: Gauge::default(),
+            lost_connections: Family::default(),
+            reloads: Family::default(),
+            settings_loaded: Seconds::default(),
+            certificate_expiry: Seconds::default(),
+            cache_age: Family::default(),
+            cache_objects: Family::default(),
+            cache_look_ups: Family::default(),
+            memory: Gauge::default(),
+            peak_memory: Gauge::default(),
+        };
+        metrics.register(|registry| metrics.enter(registry));
+        for result in ["loaded", "rejected"] {
+            // Alerts on the increase need a zero to increase from.
+            let _ = metrics.reloads.get_or_create(&Outcome { result });
+        }
+        metrics
+    }
+
+    fn enter(&self, registry: &mut Registry) {
+        registry.register(
+            "pillion_build",
+            "The version of pillion",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        registry.register("pillion_admission_requests", "Admission requests that were answered", self.requests.clone());
+        registry.register("pillion_admission_refusals", "Admission requests that were refused", self.refusals.clone());
+        registry.register(
+            "pillion_admission_duration_seconds",
+            "From the request to the answer, waiting included",
+            self.duration.clone(),
+        );
+        registry.register(
+            "pillion_evaluation_duration_seconds",
+            "Evaluations of the policy, look-ups included",
+            self.evaluation.clone(),
+        );
+        registry.register("pillion_evaluations_running", "Evaluations that have begun", self.running.clone());
+        registry.register("pillion_evaluations_waiting", "Requests that wait for an evaluation", self.waiting.clone());
+        registry.register("pillion_injected_containers", "Containers that were added to Pods", self.injected.clone());
+        registry.register("pillion_conversions", "ConversionReviews that were answered", self.conversions.clone());
+        registry.register(
+            "pillion_http_rejections",
+            "Requests that were answered with an HTTP error",
+            self.rejections.clone(),
+        );
+        registry.register("pillion_connections", "Connections that are open", self.connections.clone());
+        registry.register(
+            "pillion_connections_refused",
+            "Connections that came to nothing",
+            self.lost_connections.clone(),
+        );
+        registry.register("pillion_settings_reloads", "Changes of the settings' file", self.reloads.clone());
+        registry.register(
+            "pillion_settings_loaded_timestamp_seconds",
+            "When the settings in use were loaded",
+            self.settings_loaded.clone(),
+        );
+        registry.register(
+            "pillion_certificate_expiry_timestamp_seconds",
+            "When the certificate in use expires",
+            self.certificate_expiry.clone(),
+        );
+        registry.register(
+            "pillion_cache_age_seconds",
+            "How old the copy of the cluster's objects may be",
+            self.cache_age.clone(),
+        );
+        registry.register("pillion_cache_objects", "Objects that are kept", self.cache_objects.clone());
+        registry.register(
+            "pillion_cache_lookups",
+            "Look-ups of kinds that are watched, by what answered them",
+            self.cache_look_ups.clone(),
+        );
+        registry.register("process_resident_memory_bytes", "Resident memory", self.memory.clone());
+        registry.register("pillion_peak_resident_memory_bytes", "The most there was of it", self.peak_memory.clone());
+    }
+
+    /// Adds metrics of somebody else.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Has `update` called before the metrics are shown, for what is measured rather than counted.
+    pub fn before_scrape(&self, update: impl Fn(&Self) + Send + Sync + 'static) {
+        self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(update));
+    }
+
+    /// How old the copy of the objects of this kind may be.
+    pub fn cache_age(&self, kind: &str, age: Duration) {
+        self.cache_age.get_or_create(&Kind { kind: kind.to_owned() }).set(age.as_secs_f64());
+    }
+
+    /// How many objects of this kind are kept.
+    pub fn cache_objects(&self, kind: &str, objects: usize) {
+        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+        self.cache_objects.get_or_create(&Kind { kind: kind.to_owned() }).set(objects);
+    }
+
+    /// How many look-ups of this kind were answered from the copy, and how many by the API server, so far.
+    pub fn cache_look_ups(&self, kind: &str, answered: u64, passed_on: u64) {
+        for (answer, count) in [("cache", answered), ("live", passed_on)] {
+            let counter = self.cache_look_ups.get_or_create_owned(&LookUp { kind: kind.to_owned(), answer });
+            counter.inner().store(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Which settings are in use.
+    pub(super) fn settings_in_use(&self, loaded: SystemTime) {
+        self.settings_loaded.set(timestamp(loaded));
+    }
+
+    /// The file with settings has changed, and they are in use or not.
+    pub fn settings_reloaded(&self, is_loaded: bool) {
+        let result = if is_loaded { "loaded" } else { "rejected" };
+        self.reloads.get_or_create(&Outcome { result }).inc();
+    }
+
+    pub(super) fn certificate_in_use(&self, expires: SystemTime) {
+        self.certificate_expiry.set(timestamp(expires));
+    }
+
+    pub(super) fn answered(&self, request: &Request, refusal: Option<&Refusal>, injected: u64, took: Duration) {
+        self.duration.get_or_create(&Path { path: request.path }).observe(took.as_secs_f64());
+        self.requests.get_or_create(request).inc();
+        if let Some(refusal) = refusal {
+            self.refusals.get_or_create(refusal).inc();
+        }
+        self.injected.inc_by(injected);
+    }
+
+    pub(super) fn evaluated(&self, took: Duration) {
+        self.evaluation.observe(took.as_secs_f64());
+    }
+
+    pub(super) fn converted(&self, is_done: bool) {
+        let result = if is_done { "success" } else { "failure" };
+        self.conversions.get_or_create(&Outcome { result }).inc();
+    }
+
+    pub(super) fn rejected(&self, rejection: Rejection) {
+        self.rejections.get_or_create(&Reason { reason: rejection.name() }).inc();
+    }
+
+    pub(super) fn lost(&self, refused: Refused) {
+        self.lost_connections.get_or_create(&Reason { reason: refused.name() }).inc();
+    }
+
+    /// Everything in the text format of Prometheus (`OpenMetrics` 1.0).
+    pub fn text(&self) -> String {
+        for update in self.before_scrape.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            update(self);
+        }
+        if let Some((now, peak)) = memory() {
+            self.memory.set(now);
+            self.peak_memory.set(peak);
+        }
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        match text::encode(&mut text, &registry) {
+            Ok(()) => text,
+            // Writing to a String cannot fail.
+            Err(fmt::Error) => String::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// A shared handle, as everything that counts has one.
+pub(super) type Shared = Arc<Metrics>;
+
+fn timestamp(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default()
+}
+
+/// Resident memory of this process in bytes, now and at most; where the system has `/proc`.
+fn memory() -> Option<(i64, i64)> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kilobytes = |key: &str| -> Option<i64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    Some((kilobytes("VmRSS:")? * 1024, kilobytes("VmHWM:")? * 1024))
+}

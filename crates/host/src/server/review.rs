@@ -1,0 +1,164 @@
+//! `AdmissionReview`, `admission.k8s.io/v1`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::admission::{AdmissionRequest, AdmissionResponse};
+
+/// The version that is spoken here.
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+/// Why a body is no review. None of the texts shows what is in it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewError {
+    #[error("not an AdmissionReview: {0}")]
+    Json(serde_json::Error),
+    #[error("not an AdmissionReview: kind must be \"AdmissionReview\"")]
+    Kind,
+    #[error(
+        "invalid apiVersion: must be \"admission.k8s.io/v1\"; list v1 in admissionReviewVersions of the webhook configuration"
+    )]
+    ApiVersion,
+    #[error("invalid AdmissionReview: request: required value")]
+    NoRequest,
+    #[error("invalid AdmissionReview: request.uid: required value")]
+    NoUid,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Incoming<T> {
+    #[serde(default)]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    request: Option<T>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outgoing<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: &'a AdmissionResponse,
+}
+
+/// Reads the request of a review.
+///
+/// # Errors
+/// [`ReviewError`] where it is none of this version.
+pub(super) fn read(body: &[u8]) -> Result<AdmissionRequest, ReviewError> {
+    let review: Incoming<AdmissionRequest> = serde_json::from_slice(body).map_err(|error| explain(body, error))?;
+    check(&review)?;
+    let request = review.request.ok_or(ReviewError::NoRequest)?;
+    if request.uid.is_empty() { Err(ReviewError::NoUid) } else { Ok(request) }
+}
+
+fn check<T>(review: &Incoming<T>) -> Result<(), ReviewError> {
+    if review.kind.as_deref() != Some(KIND) {
+        return Err(ReviewError::Kind);
+    }
+    if review.api_version.as_deref() != Some(API_VERSION) {
+        return Err(ReviewError::ApiVersion);
+    }
+    Ok(())
+}
+
+/// What is wrong with a body that cannot be read: that it is something else altogether says more than which of its
+/// fields is missing.
+fn explain(body: &[u8], error: serde_json::Error) -> ReviewError {
+    let envelope: Result<Incoming<serde::de::IgnoredAny>, _> = serde_json::from_slice(body);
+    let uid: Result<Incoming<Uid>, _> = serde_json::from_slice(body);
+    match (envelope.map(|review| check(&review)), uid) {
+        (Ok(Err(other)), _) => other,
+        (Ok(Ok(())), Ok(Incoming { request: Some(Uid { uid: None }), .. })) => ReviewError::NoUid,
+        _ => ReviewError::Json(without_values(error)),
+    }
+}
+
+#[derive(Deserialize)]
+struct Uid {
+    uid: Option<String>,
+}
+
+/// The error without the value that it shows, which may be anybody's secret.
+fn without_values(error: serde_json::Error) -> serde_json::Error {
+    let text = error.to_string();
+    if !text.starts_with("invalid type") && !text.starts_with("invalid value") {
+        return error;
+    }
+    let expected = text.split_once(", expected").map(|(_, expected)| expected).unwrap_or_default();
+    serde::de::Error::custom(format_args!("a value has another type than expected:{expected}"))
+}
+
+/// The review with an answer.
+///
+/// # Errors
+/// Never in practice: an answer is JSON by its type.
+pub(super) fn write(response: &AdmissionResponse) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&Outgoing { api_version: API_VERSION, kind: KIND, response })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn review() -> Value {
+        json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "operation": "CREATE", "userInfo": {},
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "resource": {"group": "", "version": "v1", "resource": "pods"},
+                "object": {"big": 1},
+            },
+        })
+    }
+
+    fn message(review: &Value) -> String {
+        read(&serde_json::to_vec(review).unwrap()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_review_is_read_and_written() {
+        let request = read(&serde_json::to_vec(&review()).unwrap()).unwrap();
+        assert_eq!((request.uid.as_str(), request.object), ("u", Some(json!({"big": 1}))));
+        let answer = write(&AdmissionResponse { uid: "u".to_owned(), allowed: true, ..Default::default() }).unwrap();
+        assert_eq!(
+            serde_json::from_slice::<Value>(&answer).unwrap(),
+            json!({
+                "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                "response": {"uid": "u", "allowed": true, "auditAnnotations": null, "warnings": null},
+            })
+        );
+    }
+
+    #[rstest]
+    #[case::an_older_version("/apiVersion", json!("admission.k8s.io/v1beta1"), "invalid apiVersion")]
+    #[case::another_kind("/kind", json!("Pod"), "kind must be")]
+    #[case::no_kind("/kind", Value::Null, "kind must be")]
+    #[case::no_request("/request", Value::Null, "request: required value")]
+    #[case::an_empty_uid("/request/uid", json!(""), "request.uid: required value")]
+    #[case::no_uid("/request/uid", Value::Null, "request.uid: required value")]
+    #[case::another_type("/request/operation", json!({"a": "hunter2"}), "a value has another type than expected: a string")]
+    #[case::a_text_for_an_object("/request/userInfo", json!("hunter2"), "a value has another type than expected")]
+    fn what_is_no_review_is_refused(#[case] at: &str, #[case] value: Value, #[case] expected: &str) {
+        let mut review = review();
+        *review.pointer_mut(at).unwrap() = value;
+        let message = message(&review);
+        assert!(message.contains(expected), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+
+    #[rstest]
+    #[case::nothing(b"")]
+    #[case::no_json(b"hello")]
+    #[case::cut(br#"{"kind": "AdmissionReview", "#)]
+    #[case::a_list(b"[]")]
+    fn what_is_no_json_object_is_refused(#[case] body: &[u8]) {
+        assert!(read(body).unwrap_err().to_string().starts_with("not an AdmissionReview: "));
+    }
+}
