@@ -4,7 +4,7 @@
 //! out: a guest error or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
 
 mod host;
-#[cfg(target_arch = "wasm32")]
+#[cfg(any(target_arch = "wasm32", test))]
 mod memory;
 mod payload;
 mod response;

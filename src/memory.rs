@@ -6,8 +6,8 @@
 #![allow(unsafe_code, reason = "this is what memory is made of")]
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::arch::wasm32;
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ptr;
 
 /// Every block begins at a multiple of this, which no type of the module asks more than.
@@ -21,11 +21,42 @@ const PAGE: usize = 64 * 1024;
 /// How many pages are asked for at least: each time costs the host a system call.
 const PAGES_MIN: usize = 4;
 
-/// A block that is free: it says where the next one is.
-type Free = *mut Block;
+/// Where memory comes from: one piece that grows at its end.
+pub trait Pages {
+    /// The first address that may be given away.
+    fn start() -> usize;
+    /// The address behind the last.
+    fn end() -> usize;
+    /// Asks for so many pages more; whether they are there.
+    fn grow(pages: usize) -> bool;
+}
 
+/// The memory behind the module's data.
+#[cfg(target_arch = "wasm32")]
+pub struct Module;
+
+#[cfg(target_arch = "wasm32")]
+impl Pages for Module {
+    fn start() -> usize {
+        unsafe extern "C" {
+            /// Where the module's data ends: its address counts, not what is there.
+            static __heap_base: u8;
+        }
+        (&raw const __heap_base).addr()
+    }
+
+    fn end() -> usize {
+        core::arch::wasm32::memory_size(0) * PAGE
+    }
+
+    fn grow(pages: usize) -> bool {
+        core::arch::wasm32::memory_grow(0, pages) != usize::MAX
+    }
+}
+
+/// A block that is free: it says where the next one is.
 struct Block {
-    next: Free,
+    next: *mut Block,
 }
 
 struct Heap {
@@ -33,14 +64,17 @@ struct Heap {
     top: usize,
     end: usize,
     /// What is free, by class.
-    free: [Free; CLASSES],
+    free: [*mut Block; CLASSES],
 }
 
-/// The memory behind the module's data.
-pub struct Memory(UnsafeCell<Heap>);
+/// An allocator.
+pub struct Memory<P> {
+    heap: UnsafeCell<Heap>,
+    pages: PhantomData<P>,
+}
 
 // SAFETY: the module has no threads.
-unsafe impl Sync for Memory {}
+unsafe impl<P> Sync for Memory<P> {}
 
 /// The class of blocks for so many bytes, and how long these are.
 const fn class(size: usize) -> (usize, usize) {
@@ -54,27 +88,27 @@ const fn class(size: usize) -> (usize, usize) {
 }
 
 impl Heap {
-    /// A block of the never used part that ends `size` bytes above `start`, which is where that part begins or the block
-    /// that ends there.
-    fn extend(&mut self, start: usize, size: usize) -> bool {
+    /// Makes the block that begins at `start`, where the part begins that was never given away or its last block, `size`
+    /// bytes long; whether there is room.
+    fn extend<P: Pages>(&mut self, start: usize, size: usize) -> bool {
         let Some(top) = start.checked_add(size) else { return false };
         if top > self.end {
-            let pages = (top - self.end).div_ceil(PAGE).max(PAGES_MIN);
-            let before = wasm32::memory_grow(0, pages);
-            if before == usize::MAX {
+            let pages = (top - self.end).div_ceil(PAGE);
+            if !P::grow(pages.max(PAGES_MIN)) && !P::grow(pages) {
                 return false;
             }
-            self.end = (before + pages) * PAGE;
+            self.end = P::end();
         }
         self.top = top;
         true
     }
 }
 
-impl Memory {
+impl<P: Pages> Memory<P> {
     /// Memory of which nothing is known yet; [`Memory::reset`] comes first.
     pub const fn new() -> Self {
-        Self(UnsafeCell::new(Heap { top: 0, end: 0, free: [ptr::null_mut(); CLASSES] }))
+        let heap = Heap { top: 0, end: 0, free: [ptr::null_mut(); CLASSES] };
+        Self { heap: UnsafeCell::new(heap), pages: PhantomData }
     }
 
     /// Takes everything back.
@@ -82,14 +116,11 @@ impl Memory {
     /// # Safety
     /// Nothing that was allocated may be used any more.
     pub unsafe fn reset(&self) {
-        unsafe extern "C" {
-            /// Where the module's data ends: its address counts, not what is there.
-            static __heap_base: u8;
-        }
-        // SAFETY: no reference to it lives anywhere but within the functions of this file.
-        let heap = unsafe { &mut *self.0.get() };
-        heap.top = (&raw const __heap_base).addr().next_multiple_of(ALIGN);
-        heap.end = wasm32::memory_size(0) * PAGE;
+        // SAFETY: no reference to it lives anywhere but within the functions of this file, which do not call each other
+        // while they hold one.
+        let heap = unsafe { &mut *self.heap.get() };
+        heap.top = P::start().next_multiple_of(ALIGN);
+        heap.end = P::end();
         heap.free = [ptr::null_mut(); CLASSES];
     }
 }
@@ -97,13 +128,13 @@ impl Memory {
 // SAFETY: blocks do not overlap, are as long as their class, which is at least what was asked for, and begin at multiples
 // of `ALIGN`; what asks for more than that gets nothing. A class is a function of the size alone, so a block comes back
 // to the list that it was or will be taken from.
-unsafe impl GlobalAlloc for Memory {
+unsafe impl<P: Pages> GlobalAlloc for Memory<P> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() > ALIGN {
             return ptr::null_mut();
         }
         // SAFETY: as in `reset`.
-        let heap = unsafe { &mut *self.0.get() };
+        let heap = unsafe { &mut *self.heap.get() };
         let (class, size) = class(layout.size());
         if let Some(first) = heap.free.get_mut(class)
             && !first.is_null()
@@ -114,14 +145,14 @@ unsafe impl GlobalAlloc for Memory {
             return block.cast();
         }
         let start = heap.top;
-        if heap.extend(start, size) { ptr::with_exposed_provenance_mut(start) } else { ptr::null_mut() }
+        if heap.extend::<P>(start, size) { ptr::with_exposed_provenance_mut(start) } else { ptr::null_mut() }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: as in `reset`.
-        let heap = unsafe { &mut *self.0.get() };
+        let heap = unsafe { &mut *self.heap.get() };
         if let Some(first) = heap.free.get_mut(class(layout.size()).0) {
-            let block: Free = block.cast();
+            let block: *mut Block = block.cast();
             // SAFETY: the block is free now, and long enough for an address.
             unsafe { (*block).next = *first };
             *first = block;
@@ -135,10 +166,10 @@ unsafe impl GlobalAlloc for Memory {
         }
         {
             // SAFETY: as in `reset`.
-            let heap = unsafe { &mut *self.0.get() };
+            let heap = unsafe { &mut *self.heap.get() };
             // The last block grows where it is.
             if block.addr() + old_size == heap.top && size > old_size {
-                return if heap.extend(block.addr(), size) { block } else { ptr::null_mut() };
+                return if heap.extend::<P>(block.addr(), size) { block } else { ptr::null_mut() };
             }
         }
         // SAFETY: alignment is what it was, and the size fits: the caller says so.
@@ -152,3 +183,6 @@ unsafe impl GlobalAlloc for Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
-static MEMORY: crate::memory::Memory = crate::memory::Memory::new();
+static MEMORY: crate::memory::Memory<crate::memory::Module> = crate::memory::Memory::new();
 
 /// Takes back the memory of all earlier calls.
 ///

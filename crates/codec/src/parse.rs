@@ -359,26 +359,36 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Result<String, ParseError> {
         self.at += 1;
         let mut out = String::new();
+        // How long the text is, and how much of it is UTF-8 if not all of it is: told of when nothing else is wrong.
+        let mut length = 0;
+        let mut valid = None;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
             let (plain, is_ascii) = scan::plain(rest);
             if !(is_ascii && self.skips) {
-                let run = str::from_utf8(rest.get(..plain).unwrap_or_default()).map_err(|error| {
-                    self.at += error.valid_up_to();
-                    self.here("invalid unicode code point")
-                })?;
-                if !self.skips {
-                    out.push_str(run);
+                match str::from_utf8(rest.get(..plain).unwrap_or_default()) {
+                    Ok(run) if !self.skips => out.push_str(run),
+                    Ok(_) => {}
+                    Err(error) => valid = valid.or(Some(length + error.valid_up_to())),
                 }
             }
+            length += plain;
             self.at += plain;
             match self.next() {
                 None => return Err(self.here(END_IN_STRING)),
-                Some(b'"') => return Ok(out),
-                Some(b'\\') => out.push(self.escaped()?),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let escaped = self.escaped()?;
+                    length += escaped.len_utf8();
+                    out.push(escaped);
+                }
                 Some(_) => return Err(self.here("control character (\\u0000-\\u001F) found while parsing a string")),
             }
         }
+        let Some(valid) = valid else { return Ok(out) };
+        // Only about there where escapes stand behind it.
+        self.at = self.at.saturating_sub(length - valid);
+        Err(self.here("invalid unicode code point"))
     }
 
     /// The character of an escape, after the backslash.
