@@ -190,7 +190,7 @@ fn the_server_is_told_what_concerns_it(#[case] settings: Value, #[case] flags: &
     ];
     assert_eq!(arguments, [&always[..], wanted].concat());
     // What it watches it may list.
-    let watches = |resource: &str| granted(&rendered).contains(&["", resource, "watch"].map(str::to_owned).to_vec());
+    let watches = |resource: &str| granted(&rendered).contains(["", resource, "watch"].map(str::to_owned).as_slice());
     let is_watched = |kind: &str| arguments.iter().any(|it| it.starts_with("--cache-watch=") && it.contains(kind));
     assert_eq!(watches("namespaces"), is_watched("v1/Namespace"));
     assert_eq!(watches("serviceaccounts"), is_watched("v1/ServiceAccount"));

@@ -9,7 +9,7 @@ mod units;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
@@ -64,6 +64,8 @@ pub struct Args {
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8443);
 /// How long endpoints take to be updated, and a little more.
 const DRAIN: Duration = Duration::from_secs(5);
+/// How soon a signal that follows another is the same one; nobody presses Ctrl-C twice that fast.
+const ECHO: Duration = Duration::from_millis(200);
 /// How long settings may take to be checked: thousands of SidecarSets are compared with each other.
 const CHECK: Duration = Duration::from_secs(30);
 
@@ -193,7 +195,7 @@ impl Serving {
         let delay = options.drain_delay.unwrap_or(Span(DRAIN)).0;
         let is_done = tokio::select! {
             is_done = running.drain(delay) => is_done,
-            () = signals.next() => {
+            () = signals.another() => {
                 tracing::warn!("a second signal: stopped at once");
                 false
             }
@@ -214,6 +216,17 @@ struct Signals {
 }
 
 impl Signals {
+    /// A signal that is not the echo of the one before: `timeout` sends it to the process, and again to its group.
+    async fn another(&mut self) {
+        let first = Instant::now();
+        loop {
+            self.next().await;
+            if first.elapsed() > ECHO {
+                return;
+            }
+        }
+    }
+
     fn new() -> anyhow::Result<Self> {
         let catch = |kind| signal(kind).context("signals");
         Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
