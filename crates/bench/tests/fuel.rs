@@ -12,7 +12,8 @@ use pillion_bench::limits::{Limit, Limits};
 use pillion_bench::measure::Counters;
 use pillion_bench::scenario;
 
-const RENEW: &str = "make policy.wasm && PILLION_RENEW=1 PILLION_MODULE=$PWD/policy.wasm cargo test --workspace --test fuel";
+const RENEW: &str =
+    "make policy.wasm && PILLION_RENEW=1 PILLION_MODULE=$PWD/policy.wasm cargo test --workspace --test fuel";
 
 #[test]
 fn an_evaluation_takes_what_the_table_says() {
