@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Duration;
 
 use rstest::rstest;
@@ -120,9 +121,21 @@ fn a_second_signal_ends_it_at_once() {
     let mut server = Server::start(&[], &[("PILLION_DRAIN_DELAY", "10m")]);
     server.signal("INT");
     server.event("draining");
+    // One that follows at once is taken for the same.
+    thread::sleep(Duration::from_millis(400));
     server.signal("TERM");
     server.event("a second signal: stopped at once");
     assert_eq!(server.process.wait().unwrap().code(), Some(1));
+}
+
+/// `timeout` signals the process, and then its group.
+#[test]
+fn an_echo_of_the_signal_is_no_second_one() {
+    let mut server = Server::start(&[], &[("PILLION_DRAIN_DELAY", "1s")]);
+    server.signal("TERM");
+    server.signal("TERM");
+    server.event("draining");
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
 }
 
 /// The command line counts more than the environment, and that more than the file.
