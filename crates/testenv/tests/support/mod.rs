@@ -79,13 +79,12 @@ impl<'a> Installation<'a> {
         let (port, health) = (free_port().unwrap(), free_port().unwrap());
         let file = |kind: &str| cluster.folder().join(format!("{name}.{kind}")).display().to_string();
         fs::write(file("settings"), settings.to_string()).unwrap();
-        let mut arguments = vec![format!("KUBECONFIG={}", file("kubeconfig")), program().display().to_string()];
-        // What the server of the Deployment is told, but where things are on this machine.
-        let elsewhere = ["--settings=", "--listen=", "--health-listen=", "--certificates="];
-        arguments.extend(rendered_arguments(&documents).into_iter().filter(|argument| {
-            !elsewhere.iter().any(|flag| argument.starts_with(flag))
-                && !serve.iter().any(|flag| argument.split('=').next() == flag.split('=').next())
-        }));
+        let mut arguments = vec![format!("KUBECONFIG={}", file("kubeconfig"))];
+        arguments.extend([program().display().to_string(), "serve".to_owned()]);
+        // What the server of the Deployment watches; the rest is elsewhere on this machine.
+        if serve.iter().all(|flag| !flag.starts_with("--cache-")) {
+            arguments.extend(rendered_arguments(&documents).into_iter().filter(|flag| flag.starts_with("--cache-")));
+        }
         arguments.extend([
             format!("--settings={}", file("settings")),
             format!("--listen=127.0.0.1:{port}"),
@@ -93,9 +92,7 @@ impl<'a> Installation<'a> {
             "--tls-name=127.0.0.1".to_owned(),
             "--drain-delay=0s".to_owned(),
         ]);
-        if serve.iter().all(|flag| !flag.starts_with("--certificates")) {
-            arguments.extend(["--certificates=temporary".to_owned(), format!("--ca-file={}", file("ca"))]);
-        }
+        arguments.extend(["--certificates=temporary".to_owned(), format!("--ca-file={}", file("ca"))]);
         arguments.extend(serve.iter().map(|flag| (*flag).to_owned()));
         let url = format!("https://127.0.0.1:{port}");
         let kubeconfig = file("kubeconfig");
