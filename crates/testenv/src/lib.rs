@@ -47,5 +47,6 @@ pub use error::Error;
 pub use identity::Identity;
 pub use manifest::apply;
 pub use options::Options;
+pub use ports::free as free_port;
 pub use wait::until;
 pub use webhook::{Hook, Operations, point_at};

@@ -12,8 +12,12 @@ const COUNT: u16 = 10_000;
 const TRIES: u8 = 50;
 
 /// A port of 127.0.0.1 on which nobody listens. Drawn, so that clusters that start at the same time have different
-/// ones.
-pub(crate) fn free() -> Result<u16, Error> {
+/// ones; and a server that starts again finds its port free.
+///
+/// # Errors
+///
+/// Where every port that was drawn is taken.
+pub fn free() -> Result<u16, Error> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for attempt in 0..TRIES {
         // The standard library's only source of randomness: every `RandomState` has other keys.

@@ -1,0 +1,238 @@
+//! `pillion serve` beside a cluster, installed with what `pillion manifest standalone` renders.
+#![allow(dead_code, reason = "no test file uses all of it")]
+
+pub mod webhook;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::FromArgMatches as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, Client};
+use pillion::rendering::document::{Document, to_yaml};
+use pillion::rendering::options::Standalone;
+use pillion::rendering::standalone;
+use pillion_testenv::{Cluster, apply, free_port, point_at, until};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// How long what is asynchronous may take on a machine that does much else.
+pub const SOON: Duration = Duration::from_mins(1);
+const MANAGER: &str = "manifests";
+/// Seconds that the server has for what it is answering when it is stopped.
+const GRACE: u8 = 10;
+
+/// The options of `pillion manifest standalone` for these flags.
+pub fn options(flags: &[&str]) -> Standalone {
+    let flags = std::iter::once("pillion").chain(flags.iter().copied());
+    let command = <Standalone as clap::Args>::augment_args(clap::Command::new("pillion"));
+    Standalone::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
+}
+
+/// The settings of README's example.
+pub fn log_agent() -> Value {
+    let file = pillion_testkit::module::workspace().join("test_data/settings-log-agent.json");
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// The `pillion` of this build, which lies beside the folder of the tests.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().and_then(Path::parent).unwrap().join("pillion");
+    assert!(program.exists(), "{} is missing: cargo build --workspace --bin pillion", program.display());
+    program
+}
+
+/// An installation: the rendered objects in the cluster, and the server as a child that may do what they allow.
+pub struct Installation<'a> {
+    pub cluster: &'a Cluster,
+    /// Its name, and that of its configurations and its ServiceAccount.
+    pub name: String,
+    /// Where it serves: `https://127.0.0.1:<port>`.
+    pub url: String,
+    port: u16,
+    health: u16,
+    documents: Vec<Document>,
+    arguments: Vec<String>,
+}
+
+impl<'a> Installation<'a> {
+    /// Everything, with webhooks that are at work: see [`Installation::prepare`] for the flags.
+    pub async fn start(cluster: &'a Cluster, settings: &Value, manifest: &[&str], serve: &[&str]) -> Self {
+        let installation = Self::prepare(cluster, settings, manifest, serve).await;
+        installation.start_server().await;
+        installation.register(&installation.authority()).await;
+        installation.wait_for_webhooks().await;
+        installation
+    }
+
+    /// The namespace, the ServiceAccount and its rights, but neither server nor webhooks; the flags are those of
+    /// `pillion manifest standalone`, and of `pillion serve`.
+    pub async fn prepare(cluster: &'a Cluster, settings: &Value, manifest: &[&str], serve: &[&str]) -> Self {
+        let options = options(&[manifest, &["--no-system-role"]].concat());
+        let name = options.common.name.clone();
+        let documents = standalone::render(settings, &options).unwrap().documents;
+        let (port, health) = (free_port().unwrap(), free_port().unwrap());
+        let file = |kind: &str| cluster.folder().join(format!("{name}.{kind}")).display().to_string();
+        fs::write(file("settings"), settings.to_string()).unwrap();
+        let mut arguments = vec![format!("KUBECONFIG={}", file("kubeconfig"))];
+        arguments.extend([program().display().to_string(), "serve".to_owned()]);
+        // What the server of the Deployment watches; the rest is elsewhere on this machine.
+        if serve.iter().all(|flag| !flag.starts_with("--cache-")) {
+            arguments.extend(rendered_arguments(&documents).into_iter().filter(|flag| flag.starts_with("--cache-")));
+        }
+        arguments.extend([
+            format!("--settings={}", file("settings")),
+            format!("--listen=127.0.0.1:{port}"),
+            format!("--health-listen=127.0.0.1:{health}"),
+            "--tls-name=127.0.0.1".to_owned(),
+            "--drain-delay=0s".to_owned(),
+        ]);
+        arguments.extend(["--certificates=temporary".to_owned(), format!("--ca-file={}", file("ca"))]);
+        arguments.extend(serve.iter().map(|flag| (*flag).to_owned()));
+        let url = format!("https://127.0.0.1:{port}");
+        let kubeconfig = file("kubeconfig");
+        let installation = Self { cluster, name, url, port, health, documents, arguments };
+        // Nothing runs in Pods here: the server is a process of this machine, which no policy of networks reaches.
+        installation
+            .apply(|kind| !matches!(kind, "Deployment" | "PodDisruptionBudget" | "NetworkPolicy") && !calls_back(kind))
+            .await;
+        let identity = cluster.as_service_account(&options.namespace, &installation.name).await.unwrap();
+        fs::write(&kubeconfig, identity.kubeconfig()).unwrap();
+        fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o600)).unwrap();
+        installation
+    }
+
+    async fn apply(&self, wanted: impl Fn(&str) -> bool) {
+        let documents = self.documents.iter().filter(|document| wanted(document.object["kind"].as_str().unwrap()));
+        let client = self.cluster.admin().await.unwrap();
+        apply(&client, &to_yaml(documents).unwrap(), MANAGER).await.unwrap();
+    }
+
+    /// Starts the server, and waits until it is ready.
+    pub async fn start_server(&self) {
+        self.spawn_server().await;
+        let ready = async || {
+            self.cluster.still_runs(&self.name).unwrap();
+            self.get("/readyz").await.filter(|answer| answer.starts_with("HTTP/1.1 200"))
+        };
+        if let Err(error) = until("the server being ready", SOON, ready).await {
+            panic!("{error}: {:?}\n{}", self.get("/readyz").await, self.cluster.log(&self.name));
+        }
+    }
+
+    /// Starts the server, ready or not.
+    pub async fn spawn_server(&self) {
+        self.cluster.start_program(&self.name, Path::new("/usr/bin/env"), &self.arguments).await.unwrap();
+    }
+
+    /// Stops the server as Kubernetes does.
+    pub async fn stop_server(&self) {
+        self.cluster.stop_program(&self.name, GRACE).await.unwrap();
+    }
+
+    /// What the server answers at a path of its health port, status and body; nothing where it does not.
+    pub async fn get(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.health)).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        Some(answer)
+    }
+
+    /// The certificate that clients have to trust.
+    pub fn authority(&self) -> String {
+        fs::read_to_string(self.cluster.folder().join(format!("{}.ca", self.name))).unwrap()
+    }
+
+    /// Applies what makes the API server call: webhooks and the definition, pointed at this machine.
+    pub async fn register(&self, authority: &str) {
+        let called = self.documents.iter().filter(|document| calls_back(document.object["kind"].as_str().unwrap()));
+        let pointed = called.cloned().map(|mut document| {
+            point_at(&mut document.object, &self.url, authority);
+            document
+        });
+        let client = self.cluster.admin().await.unwrap();
+        apply(&client, &to_yaml(&pointed.collect::<Vec<_>>()).unwrap(), MANAGER).await.unwrap();
+    }
+
+    /// Waits until the API server asks about Pods. It takes a new configuration up within a second or two.
+    pub async fn wait_for_webhooks(&self) {
+        let client = self.cluster.admin().await.unwrap();
+        let namespace = self.cluster.namespace("probe").await.unwrap();
+        let pods: Api<Pod> = Api::namespaced(client, &namespace);
+        let probe = pod(&json!({"metadata": {"name": "probe"}}));
+        let asked = async || {
+            let _ = pods.create(&dry_run(), &serde_json::from_value(probe.clone()).unwrap()).await;
+            let metrics = self.get("/metrics").await?;
+            metrics.contains("pillion_admission_requests_total{path=\"/mutate\"").then_some(())
+        };
+        if let Err(error) = until("the webhooks being asked", SOON, asked).await {
+            panic!("{error}\n{:?}\n{}", self.get("/metrics").await, self.cluster.log(&self.name));
+        }
+    }
+}
+
+/// The arguments of the container of the server's Deployment.
+fn rendered_arguments(documents: &[Document]) -> Vec<String> {
+    let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
+    let arguments = deployment.object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
+}
+
+fn calls_back(kind: &str) -> bool {
+    kind.ends_with("WebhookConfiguration") || kind == "CustomResourceDefinition"
+}
+
+/// Validated and admitted, not stored.
+pub fn dry_run() -> PostParams {
+    PostParams { dry_run: true, ..PostParams::default() }
+}
+
+/// A Pod with one container, `app`, and these fields.
+pub fn pod(fields: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+    });
+    json_patch::merge(&mut pod, fields);
+    pod
+}
+
+/// Creates an object of a kind that the client's library knows.
+pub async fn create<K>(api: &Api<K>, object: &Value) -> Result<Value, kube::Error>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
+{
+    let object = serde_json::from_value(object.clone()).unwrap();
+    api.create(&PostParams::default(), &object).await.map(|stored| serde_json::to_value(stored).unwrap())
+}
+
+/// The names of a list's items.
+pub fn names(object: &Value, pointer: &str) -> Vec<String> {
+    let items = object.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    items.iter().map(|item| item["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A stored Pod as somebody would create it: without what the API server, the scheduler and the kubelet wrote.
+pub fn as_new(stored: &Value) -> Value {
+    let mut pod = stored.clone();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "generation"] {
+        pod["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    pod.as_object_mut().unwrap().remove("status");
+    pod["spec"].as_object_mut().unwrap().remove("nodeName");
+    pod
+}
+
+/// Any kind of object of the group that the client's library does not know.
+pub fn dynamic(client: &Client, api_version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = kube::core::GroupVersionKind::gvk(group, version, kind);
+    Api::all_with(client.clone(), &kube::api::ApiResource::from_gvk_with_plural(&kind, plural))
+}
