@@ -26,9 +26,6 @@ struct Args {
     /// Only scenarios whose name holds this text, or one of these.
     #[arg(long, global = true, value_name = "TEXT")]
     filter: Vec<String>,
-    /// Also rows with the bundle in a ConfigMap, for a module that knows `bundleRef`.
-    #[arg(long, global = true)]
-    bundle_ref: bool,
 }
 
 const BASELINE: &str = "target/baseline/wasm32-wasip1/dist/pillion_accept_everything.wasm";
@@ -75,9 +72,6 @@ enum Format {
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let mut scenarios = scenario::all();
-    if args.bundle_ref {
-        scenarios.extend(scenario::with_bundle_ref());
-    }
     scenarios
         .retain(|scenario| args.filter.is_empty() || args.filter.iter().any(|text| scenario.name().contains(text)));
     let read = |path: &PathBuf| std::fs::read(path).with_context(|| path.display().to_string());
