@@ -28,7 +28,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # The module that goes into pillion, and that the tests run: the one that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: optimiser pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts bench-load size deny tools clean
+.PHONY: optimiser pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts bench-load load size deny tools clean
 
 policy.wasm: $(SOURCES) | optimiser
 	# The module alone: beside an rlib, cargo leaves link-time optimisation out, and that is a tenth of the size.
@@ -107,6 +107,10 @@ bench-docs: policy.wasm $(BASELINE)
 # Instructions and memory alone: seconds, and the same numbers everywhere.
 bench-counts: policy.wasm $(BASELINE)
 	$(BENCH) counts $(BENCH_FLAGS)
+
+# The same load, a twentieth of it, with the build that the tests use.
+load: pillion
+	$(PILLION) bench --reviews 5000 --concurrency 32
 
 # Load for the admission server, with an optimised build: every answer is checked, and memory has to stay flat.
 bench-load: policy.wasm
