@@ -97,8 +97,7 @@ async fn check(server: &Server, case: &Case) -> Result<Option<Skip>, String> {
         return Ok(Some(Skip::Refused));
     }
     let injected = answer.mutated_object.unwrap_or_else(|| case.object().clone());
-    let mut stored =
-        server.admit(&injected).await.map_err(|refusal| format!("{refusal}\n{}", injected["spec"]))?;
+    let mut stored = server.admit(&injected).await.map_err(|refusal| format!("{refusal}\n{}", injected["spec"]))?;
     stored["metadata"]["namespace"] = case.object()["metadata"]["namespace"].clone();
 
     let mut request = case.request().clone();

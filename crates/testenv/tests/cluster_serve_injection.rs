@@ -119,18 +119,24 @@ async fn pods_of_workloads_run_with_their_sidecars() {
             "spec": {"restartPolicy": policy, "containers": [{"name": "app", "image": "app:1"}]},
         })
     };
-    let workload = |api_version: &str, kind: &str, spec: Value| {
-        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "w", "namespace": namespace}, "spec": spec})
-    };
+    let workload = |api_version: &str, kind: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "w", "namespace": namespace}, "spec": spec});
     let selector = |app: &str| json!({"matchLabels": {"app": app}});
     let workloads = [
-        workload("apps/v1", "Deployment", json!({
-            "replicas": 2, "selector": selector("deployment"), "template": template("deployment", "Always"),
-        })),
-        workload("apps/v1", "StatefulSet", json!({
-            "replicas": 2, "serviceName": "w", "selector": selector("stateful"),
-            "template": template("stateful", "Always"),
-        })),
+        workload(
+            "apps/v1",
+            "Deployment",
+            json!({
+                "replicas": 2, "selector": selector("deployment"), "template": template("deployment", "Always"),
+            }),
+        ),
+        workload(
+            "apps/v1",
+            "StatefulSet",
+            json!({
+                "replicas": 2, "serviceName": "w", "selector": selector("stateful"),
+                "template": template("stateful", "Always"),
+            }),
+        ),
         workload("batch/v1", "Job", json!({"template": template("job", "Never")})),
     ];
     let manifest: Vec<String> = workloads.iter().map(Value::to_string).collect();
@@ -214,7 +220,9 @@ fn late(request: &Value) -> Value {
 /// What this webhook did to the Pod of a namespace, turn by turn: the turn, and whether it changed the Pod.
 fn invocations(cluster: &Cluster, namespace: &str, webhook: &str) -> Vec<(String, bool)> {
     let is_meant = |event: &Value| {
-        event["objectRef"]["namespace"] == namespace && event["verb"] == "create" && event["stage"] == "ResponseComplete"
+        event["objectRef"]["namespace"] == namespace
+            && event["verb"] == "create"
+            && event["stage"] == "ResponseComplete"
     };
     let mut found = Vec::new();
     for event in cluster.audit_log().iter().filter(|event| is_meant(event)) {

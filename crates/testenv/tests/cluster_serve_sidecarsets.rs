@@ -102,12 +102,16 @@ async fn a_set_can_be_applied_again_in_both_versions() {
 #[case::old(OLD)]
 #[tokio::test]
 async fn an_invalid_set_is_refused_with_every_field(#[case] version: &str) {
-    let wrong = set(version, "wrong", &json!({
-        "containers": [
-            {"name": "Agent", "image": "agent:1"},
-            {"name": "other", "image": "other:1", "volumeMounts": [{"name": "nowhere", "mountPath": "/a"}]},
-        ],
-    }));
+    let wrong = set(
+        version,
+        "wrong",
+        &json!({
+            "containers": [
+                {"name": "Agent", "image": "agent:1"},
+                {"name": "other", "image": "other:1", "volumeMounts": [{"name": "nowhere", "mountPath": "/a"}]},
+            ],
+        }),
+    );
 
     let status = refusal(create(&sets(version).await, &wrong).await);
 
