@@ -37,8 +37,11 @@ async fn client(cluster: &Cluster) -> Client {
     Client::try_from(config).unwrap()
 }
 
+/// The containers of a Pod, or the status code and the message.
+type Answer = Result<Vec<String>, (u16, String)>;
+
 /// Creates the Pod of the example without storing it: its containers, or the status code and the message.
-async fn inject(client: &Client, namespace: &str) -> Result<Vec<String>, (u16, String)> {
+async fn inject(client: &Client, namespace: &str) -> Answer {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pod = pod(&json!({"metadata": {"generateName": "p-", "labels": {"mode": "strip"}}}));
     match pods.create(&dry_run(), &serde_json::from_value(pod).unwrap()).await {
@@ -48,7 +51,8 @@ async fn inject(client: &Client, namespace: &str) -> Result<Vec<String>, (u16, S
     }
 }
 
-fn injected() -> Result<Vec<String>, (u16, String)> {
+#[allow(clippy::unnecessary_wraps, reason = "answers are compared with it")]
+fn injected() -> Answer {
     Ok(vec!["app".to_owned(), "log-agent".to_owned()])
 }
 
@@ -92,7 +96,7 @@ async fn with_files<'a>(cluster: &'a Cluster, authority: &Authority, settings: &
 
 /// Creates Pods, four at a time, until it is told to end.
 struct Burst {
-    workers: Vec<JoinHandle<Vec<Result<Vec<String>, (u16, String)>>>>,
+    workers: Vec<JoinHandle<Vec<Answer>>>,
     end: tokio::sync::watch::Sender<bool>,
 }
 
@@ -115,7 +119,7 @@ impl Burst {
     }
 
     /// The answers to all that was sent.
-    async fn end(self) -> Vec<Result<Vec<String>, (u16, String)>> {
+    async fn end(self) -> Vec<Answer> {
         self.end.send_replace(true);
         let mut answers = Vec::new();
         for worker in self.workers {
