@@ -81,6 +81,9 @@ impl Live {
     fn with(runtime: Runtime, mut config: Config) -> Result<Self, LiveError> {
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(READ);
+        // The client would ask an API server that answers 429, 503 or 504 again for minutes, in a thread that nobody
+        // waits for any more.
+        config.default_retry = false;
         // The client puts a task onto the event loop.
         let entered = runtime.enter();
         let client = Client::try_from(config).map_err(LiveError::Client)?;

@@ -68,6 +68,7 @@ fn api(request: &str, body: &Value) -> (u16, Value) {
             (200, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"taints": []}}))
         }
         "GET /api/v1/nodes/forbidden" => (403, status(403, "Forbidden", "nodes \"forbidden\" is forbidden")),
+        "GET /api/v1/nodes/later" => (503, status(503, "ServiceUnavailable", "try again later")),
         "GET /api/v1/pods?&fieldSelector=spec.nodeName%3Dx&labelSelector=a%3Db" | "GET /api/v1/namespaces/n/pods?" => (
             200,
             json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": [pod(false)]}),
@@ -134,6 +135,15 @@ fn text(answer: Result<Vec<u8>, ClusterError>) -> String {
         ClusterError::Failed(text) => text,
         other => panic!("{other:?}"),
     }
+}
+
+/// Whoever asked has a deadline, and asks again himself.
+#[test]
+fn an_api_server_that_says_later_is_not_asked_again() {
+    let started = std::time::Instant::now();
+    let answer = text(cluster(api).get(&get("Node", "later", None, &[])));
+    assert!(answer.contains("try again later"), "{answer}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -89,10 +89,12 @@ impl<'a> Installation<'a> {
             format!("--settings={}", file("settings")),
             format!("--listen=127.0.0.1:{port}"),
             format!("--health-listen=127.0.0.1:{health}"),
-            "--tls-name=127.0.0.1".to_owned(),
             "--drain-delay=0s".to_owned(),
         ]);
-        arguments.extend(["--certificates=temporary".to_owned(), format!("--ca-file={}", file("ca"))]);
+        if serve.iter().all(|flag| !flag.starts_with("--certificates=")) {
+            let temporary = ["--certificates=temporary".to_owned(), format!("--ca-file={}", file("ca"))];
+            arguments.extend(temporary.into_iter().chain(["--tls-name=127.0.0.1".to_owned()]));
+        }
         arguments.extend(serve.iter().map(|flag| (*flag).to_owned()));
         let url = format!("https://127.0.0.1:{port}");
         let kubeconfig = file("kubeconfig");

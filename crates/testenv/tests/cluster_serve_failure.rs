@@ -1,0 +1,288 @@
+//! What users of a real API server see when `pillion serve`, or what it needs, is in trouble.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client};
+use pillion_testenv::{Cluster, Options, until};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
+use support::{Installation, SOON, dry_run, log_agent, names, pod};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// What the rendered webhooks have in `timeoutSeconds`.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// How long an evaluation may take, and what the way there and back takes on a busy machine.
+const EVALUATION: Duration = Duration::from_secs(4);
+
+/// The log agent, for namespaces with a label: the Namespace has to be read.
+fn looking_up() -> Value {
+    let mut settings = log_agent();
+    settings["sidecarSets"][0]["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
+    settings
+}
+
+/// A client that says at once what it is told: the usual one tries what is answered with 503 again for minutes.
+async fn client(cluster: &Cluster) -> Client {
+    let mut config = cluster.as_admin().config().await.unwrap();
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
+}
+
+/// The containers of a Pod, or the status code and the message.
+type Answer = Result<Vec<String>, (u16, String)>;
+
+/// Creates the Pod of the example without storing it: its containers, or the status code and the message.
+async fn inject(client: &Client, namespace: &str) -> Answer {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pod = pod(&json!({"metadata": {"generateName": "p-", "labels": {"mode": "strip"}}}));
+    match pods.create(&dry_run(), &serde_json::from_value(pod).unwrap()).await {
+        Ok(stored) => Ok(names(&serde_json::to_value(stored).unwrap(), "/spec/containers")),
+        Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
+        Err(error) => Err((0, error.to_string())),
+    }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "answers are compared with it")]
+fn injected() -> Answer {
+    Ok(vec!["app".to_owned(), "log-agent".to_owned()])
+}
+
+fn is_uncalled(refusal: &(u16, String)) -> bool {
+    refusal.0 == 500 && refusal.1.contains("failed calling webhook \"pods.pillion.dev\"")
+}
+
+/// An authority of the test, and the certificates that it signs.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// Writes a certificate for 127.0.0.1 that is valid until this year, and its key.
+    fn write(&self, cluster: &Cluster, until: i32) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        fs::write(cluster.folder().join("tls.key"), key.serialize_pem()).unwrap();
+        fs::write(cluster.folder().join("tls.crt"), certificate.pem()).unwrap();
+    }
+}
+
+/// An installation whose certificate comes from files, and stays the same when the server starts again.
+async fn with_files<'a>(cluster: &'a Cluster, authority: &Authority, settings: &Value) -> Installation<'a> {
+    authority.write(cluster, 2100);
+    let file = |flag: &str, name: &str| format!("--{flag}={}", cluster.folder().join(name).display());
+    let files = ["--certificates=files".to_owned(), file("tls-cert-file", "tls.crt"), file("tls-key-file", "tls.key")];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let installation = Installation::prepare(cluster, settings, &[], &files).await;
+    installation.start_server().await;
+    installation.register(&authority.0.pem()).await;
+    installation.wait_for_webhooks().await;
+    installation
+}
+
+/// Creates Pods, four at a time, until it is told to end.
+struct Burst {
+    workers: Vec<JoinHandle<Vec<Answer>>>,
+    end: tokio::sync::watch::Sender<bool>,
+}
+
+impl Burst {
+    async fn start(cluster: &Cluster, namespace: &str) -> Self {
+        let (end, ended) = tokio::sync::watch::channel(false);
+        let mut workers = Vec::new();
+        for _ in 0..4 {
+            let (client, namespace, ended) = (client(cluster).await, namespace.to_owned(), ended.clone());
+            workers.push(tokio::spawn(async move {
+                let mut answers = Vec::new();
+                while !*ended.borrow() {
+                    answers.push(inject(&client, &namespace).await);
+                    sleep(Duration::from_millis(20)).await;
+                }
+                answers
+            }));
+        }
+        Self { workers, end }
+    }
+
+    /// The answers to all that was sent.
+    async fn end(self) -> Vec<Answer> {
+        self.end.send_replace(true);
+        let mut answers = Vec::new();
+        for worker in self.workers {
+            answers.extend(worker.await.unwrap());
+        }
+        answers
+    }
+}
+
+/// `failurePolicy: Fail`: no Pod without its sidecar, and as soon as the server is back, Pods with it.
+#[tokio::test]
+async fn no_pod_is_created_while_the_server_is_down() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let installation = with_files(&cluster, &Authority::new(), &log_agent()).await;
+    let client = client(&cluster).await;
+    let namespace = cluster.namespace("down").await.unwrap();
+    assert_eq!(inject(&client, &namespace).await, injected());
+
+    installation.stop_server().await;
+    let refusal = inject(&client, &namespace).await.unwrap_err();
+    assert!(is_uncalled(&refusal), "{refusal:?}");
+
+    installation.start_server().await;
+    assert_eq!(inject(&client, &namespace).await, injected());
+}
+
+/// `failurePolicy: Ignore`: Pods are created as they are.
+#[tokio::test]
+async fn where_failures_are_ignored_pods_are_created_without_their_sidecar() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let ignore = ["--failure-policy", "Ignore"];
+    let installation = Installation::start(&cluster, &log_agent(), &ignore, &[]).await;
+    let client = client(&cluster).await;
+    let namespace = cluster.namespace("ignored").await.unwrap();
+    assert_eq!(inject(&client, &namespace).await, injected());
+
+    installation.stop_server().await;
+
+    assert_eq!(inject(&client, &namespace).await, Ok(vec!["app".to_owned()]));
+}
+
+/// Whatever the moment of the restart, a Pod is refused or has its sidecar.
+#[tokio::test]
+async fn a_restart_in_the_middle_of_a_burst_leaves_no_pod_without_its_sidecar() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let installation = with_files(&cluster, &Authority::new(), &log_agent()).await;
+    let namespace = cluster.namespace("burst").await.unwrap();
+
+    let burst = Burst::start(&cluster, &namespace).await;
+    for _ in 0..2 {
+        sleep(Duration::from_secs(1)).await;
+        installation.stop_server().await;
+        installation.start_server().await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    let answers = burst.end().await;
+
+    let wrong: Vec<_> = answers
+        .iter()
+        .filter(|answer| match answer {
+            Ok(_) => **answer != injected(),
+            Err(refusal) => !is_uncalled(refusal),
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let created = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert!(created > 20 && answers.last() == Some(&injected()), "{created} of {}", answers.len());
+}
+
+/// A right that is missing is told of in time, by its name.
+#[tokio::test]
+async fn without_its_rights_the_server_answers_in_time_and_says_what_is_missing() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let installation = Installation::prepare(&cluster, &looking_up(), &[], &[]).await;
+    let client = client(&cluster).await;
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let ours = ListParams::default().labels("app.kubernetes.io/instance=pillion");
+    let deleted = bindings.delete_collection(&DeleteParams::default(), &ours).await.unwrap();
+    assert!(deleted.left().is_some_and(|bindings| !bindings.items.is_empty()), "there was nothing to take away");
+    installation.start_server().await;
+    installation.register(&installation.authority()).await;
+    installation.wait_for_webhooks().await;
+    let namespace = cluster.labelled_namespace("rightless", [("team", "a")]).await.unwrap();
+
+    let started = Instant::now();
+    let (code, message) = inject(&client, &namespace).await.unwrap_err();
+
+    assert!(started.elapsed() < EVALUATION, "{:?}", started.elapsed());
+    assert_eq!(code, 503, "{message}");
+    let wanted = format!("Namespace \"{namespace}\" could not be read: not allowed");
+    assert!(message.contains(&wanted) && message.contains("needs \"get\" on it"), "{message}");
+}
+
+/// Look-ups that nobody answers end with the evaluation, long before the API server's patience does.
+#[tokio::test]
+async fn look_ups_that_hang_end_in_time() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let live = ["--cache-max-staleness=0s"];
+    let installation = Installation::prepare(&cluster, &looking_up(), &[], &live).await;
+    // Whoever connects here is never answered.
+    let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let kubeconfig = cluster.folder().join("pillion.kubeconfig");
+    let text = fs::read_to_string(&kubeconfig).unwrap();
+    fs::write(&kubeconfig, text.replace(&cluster.url(), &format!("https://{}", hole.local_addr().unwrap()))).unwrap();
+    installation.start_server().await;
+    installation.register(&installation.authority()).await;
+    installation.wait_for_webhooks().await;
+    let client = client(&cluster).await;
+    let namespace = cluster.labelled_namespace("hanging", [("team", "a")]).await.unwrap();
+
+    let started = Instant::now();
+    let (code, message) = inject(&client, &namespace).await.unwrap_err();
+
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
+    assert_eq!(code, 503, "{message}");
+}
+
+/// The server outlives the API server, and is asked by it as soon as that is back.
+#[tokio::test]
+async fn a_restart_of_the_api_server_changes_nothing() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let installation = Installation::start(&cluster, &looking_up(), &[], &[]).await;
+    let client = client(&cluster).await;
+    let namespace = cluster.labelled_namespace("before", [("team", "a")]).await.unwrap();
+    assert_eq!(inject(&client, &namespace).await, injected());
+
+    cluster.stop_api_server().await.unwrap();
+    let health = installation.get("/healthz").await.unwrap();
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    cluster.start_api_server().await.unwrap();
+
+    // The API server reads its webhooks first.
+    let asked = async || (inject(&client, &namespace).await == injected()).then_some(());
+    until("injection after the restart", SOON, asked).await.unwrap();
+    let later = cluster.labelled_namespace("after", [("team", "a")]).await.unwrap();
+    let seen = async || (inject(&client, &later).await == injected()).then_some(());
+    until("a namespace that is new", SOON, seen).await.unwrap();
+    cluster.still_runs(&installation.name).unwrap();
+}
+
+/// Under load, the certificate is replaced, and every Pod gets its sidecar.
+#[tokio::test]
+async fn a_certificate_that_is_replaced_under_load_drops_no_request() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let authority = Authority::new();
+    let installation = with_files(&cluster, &authority, &log_agent()).await;
+    let namespace = cluster.namespace("rotation").await.unwrap();
+    let expiry = async || {
+        let metrics = installation.get("/metrics").await?;
+        let line = metrics.lines().find(|line| line.starts_with("pillion_certificate_expiry_timestamp_seconds "))?;
+        line.split(' ').nth(1).map(str::to_owned)
+    };
+    let first = expiry().await.unwrap();
+
+    let burst = Burst::start(&cluster, &namespace).await;
+    sleep(Duration::from_secs(1)).await;
+    authority.write(&cluster, 2101);
+    let renewed = async || expiry().await.filter(|expiry| *expiry != first);
+    until("the new certificate", SOON, renewed).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let answers = burst.end().await;
+
+    let wrong: Vec<_> = answers.iter().filter(|answer| **answer != injected()).collect();
+    assert!(wrong.is_empty(), "{} of {}: {wrong:?}", wrong.len(), answers.len());
+    assert!(answers.len() > 20, "{}", answers.len());
+}
