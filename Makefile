@@ -74,9 +74,8 @@ test: tools
 	$(MAKE) e2e-tests
 
 # The tests on a real API server: needs Go for the servers (testenv/README.md), which are built once.
-test-cluster: policy.wasm servers
-	# Some of them run the command beside the cluster, which cargo builds for tests of its own package alone.
-	$(CARGO) build --workspace --locked --features pillion-testenv/cluster --bin pillion
+# Some of them run the command beside the cluster, which cargo builds for tests of its own package alone.
+test-cluster: pillion servers
 	$(CARGO) test --workspace --locked --features pillion-testenv/cluster --test 'cluster_*'
 
 servers:
