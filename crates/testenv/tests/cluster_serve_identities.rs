@@ -182,7 +182,10 @@ async fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate")] 
 #[rstest]
 #[tokio::test]
 async fn a1_9_a_mirror_pod_gets_no_account(#[values("SidecarsOnly", "Isolate")] mode: &str) {
-    let mirror = |pod: &mut Value| pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    let mirror = |pod: &mut Value| {
+        pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+        pod["spec"]["nodeName"] = json!("node-0");
+    };
     let stored = created(mode, mirror, &accounts()).await.unwrap();
     assert_eq!(names(&stored, "/spec/containers"), ["app"]);
     assert_eq!(stored["spec"].get("serviceAccountName"), None, "{stored:#}");
