@@ -44,7 +44,10 @@ fn decide(payload: Vec<u8>) -> Result<Outcome, Refusal> {
     }
     request.object = payload.object()?;
     request.old_object = payload.request("oldObject")?;
-    request.user_info = payload.request("userInfo")?;
+    // Who creates a Pod is of no interest: mostly a controller.
+    if request.target() != Target::PodCreate {
+        request.user_info = payload.request("userInfo")?;
+    }
     let settings = ManuallyDrop::new(payload.settings()?);
     // Only who asks the API server many things has to look at the clock.
     let started = if request.target() == Target::SidecarSetWrite { runtime::monotonic() } else { None };

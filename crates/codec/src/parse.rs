@@ -73,14 +73,6 @@ impl<'a> Reader<'a> {
         Self { text, at: 0, nested: 0, skips: false }
     }
 
-    /// The next value.
-    ///
-    /// # Errors
-    /// As [`parse`].
-    pub fn value(&mut self) -> Result<Value, ParseError> {
-        self.read()
-    }
-
     /// Passes over the next value; answers where it stands.
     ///
     /// # Errors
@@ -89,7 +81,7 @@ impl<'a> Reader<'a> {
         self.peek_after_space();
         let start = self.at;
         let skips = std::mem::replace(&mut self.skips, true);
-        let read = self.read();
+        let read = self.value();
         self.skips = skips;
         read.map(|_| start..self.at)
     }
@@ -185,7 +177,11 @@ impl<'a> Reader<'a> {
         self.here(problem)
     }
 
-    fn read(&mut self) -> Result<Value, ParseError> {
+    /// The next value, without its contents where values are passed over.
+    ///
+    /// # Errors
+    /// As [`parse`].
+    pub fn value(&mut self) -> Result<Value, ParseError> {
         match self.peek_after_space() {
             Some(b'{') => self.object(),
             Some(b'[') => self.list(),
@@ -255,7 +251,7 @@ impl<'a> Reader<'a> {
         let mut first = true;
         while self.goes_on(first, b']', "EOF while parsing a list", "expected `,` or `]`")? {
             first = false;
-            let item = self.read()?;
+            let item = self.value()?;
             if !self.skips {
                 items.push(item);
             }
@@ -266,7 +262,7 @@ impl<'a> Reader<'a> {
     fn object(&mut self) -> Result<Value, ParseError> {
         let mut object = Object::new();
         self.entries(&mut |key, reader| {
-            let value = reader.read()?;
+            let value = reader.value()?;
             if !reader.skips {
                 object.insert(key, value);
             }

@@ -1,8 +1,7 @@
 //! Finding the end of what needs no second look, eight bytes at a time.
 
 /// How many bytes at the beginning of a text stand in a JSON string as they are: no quote, no backslash, no control
-/// character below U+0020 (RFC 8259, section 7). And whether
-/// all of them are certainly ASCII.
+/// character below U+0020 (RFC 8259, section 7). And whether all of them are certainly ASCII.
 pub fn plain(text: &[u8]) -> (usize, bool) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
@@ -13,8 +12,8 @@ pub fn plain(text: &[u8]) -> (usize, bool) {
         let word = u64::from_le_bytes(*word);
         let quote = word ^ (0x22 * ONES);
         let backslash = word ^ (0x5c * ONES);
-        // The highest bit of a byte is set where it is zero, and in some more; these are looked at one by one.
         all |= word;
+        // The highest bit of a byte is set where it is zero, and in some more; these are looked at one by one.
         let found = quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES) | word.wrapping_sub(0x20 * ONES);
         if found & HIGH & !word != 0 {
             let bytes = text.get(at..at + 8).unwrap_or_default();

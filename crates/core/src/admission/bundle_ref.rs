@@ -1,10 +1,12 @@
-//! The SidecarSets that a controller keeps for the policy, and what happens where they cannot be had.
+//! Which SidecarSets a request is judged by, and what happens where those cannot be had that a controller keeps for the
+//! policy.
 //!
 //! Where they are needed, they are looked up before anything else.
 
 use std::borrow::Cow;
 
 use super::{World, audit};
+use crate::bundle::BundleError;
 use crate::bundle::config_map::{self, Choice, Unavailable};
 use crate::field::FieldPath;
 use crate::outcome::{Code, Outcome, Reason, Refusal};
@@ -37,35 +39,36 @@ impl Notice {
     }
 }
 
-/// Adds the SidecarSets that are kept for `asker` to those of the settings.
+/// The SidecarSets that a request is judged by: those of the settings, of their bundle those that `choose` takes, and those
+/// that are kept in the cluster for `asker`, of which `choose` takes the same. Without an asker nothing is looked up.
 ///
 /// What starts in the namespace of the ConfigMap is exempt from waiting for the bundle: the controller that has to write
 /// it starts there.
 ///
 /// # Errors
-/// The refusal, where the bundle cannot be had and `onBundleUnavailable` is `Deny`.
-pub fn add(
-    sets: &mut Cow<'_, [SidecarSet]>,
-    settings: &Settings,
-    asker: Asker<'_>,
+/// The refusal, where the settings' bundle is damaged, or the other one cannot be had and `onBundleUnavailable` is `Deny`.
+pub fn sidecar_sets<'a>(
+    settings: &'a Settings,
+    asker: Option<Asker<'_>>,
     world: World<'_>,
     choose: Choice<'_>,
-) -> Result<Notice, Outcome> {
+) -> Result<(Cow<'a, [SidecarSet]>, Notice), Outcome> {
+    let mut sets = settings.sidecar_sets(choose).map_err(|error| damaged(&error))?;
     let source = &settings.bundle_source;
-    let Some(at) = &source.config_map else { return Ok(Notice::default()) };
+    let Some((asker, at)) = asker.zip(source.config_map.as_ref()) else { return Ok((sets, Notice::default())) };
     match config_map::sets(at, source, asker.namespace, (world.lookup, world.now), choose) {
         Ok(mut more) => {
             if !more.is_empty() {
                 sets.to_mut().append(&mut more);
             }
-            Ok(Notice::default())
+            Ok((sets, Notice::default()))
         }
         Err(unavailable)
             if asker.is_exempt
                 || source.on_unavailable == OnUnavailable::UseSettings
                 || asker.namespace == Some(&at.namespace) =>
         {
-            Ok(Notice(Some(unavailable)))
+            Ok((sets, Notice(Some(unavailable))))
         }
         Err(unavailable) => {
             let reason = Reason {
@@ -80,6 +83,18 @@ pub fn add(
             Err(outcome)
         }
     }
+}
+
+/// A bundle that cannot be used: a policy server refuses it when it starts, so only other hosts get here.
+fn damaged(error: &BundleError) -> Outcome {
+    let reason = Reason {
+        sidecar_set: None,
+        field: FieldPath::new("settings.bundle"),
+        problem: error.to_string(),
+        remedy: String::new(),
+        code: Code::Undecodable,
+    };
+    Refusal::from(reason).into()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::World;
 use super::bundle_ref::{self, Asker, Notice};
-use super::{World, damaged};
 use crate::lookup::{Lookup, Memo};
 use crate::ordered::Set;
 use crate::outcome::{Outcome, Refusal, Verdict};
@@ -16,7 +16,10 @@ use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
 
 /// Answers a request that one of the guards is about.
-pub fn admit(request: &Request, target: Target, settings: &Settings, world: World<'_>) -> Outcome {
+///
+/// # Errors
+/// The refusal, where it cannot be told who uses an account.
+pub fn admit(request: &Request, target: Target, settings: &Settings, world: World<'_>) -> Result<Outcome, Outcome> {
     let lookup = &Memo::new(world.lookup);
     let rules = &settings.service_accounts;
     let (object, old_object) = (&request.object, &request.old_object);
@@ -40,17 +43,15 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, world: Worl
                 && rules.protect_in_use
                 && settings.gates.service_account_injection
                 && !is_exempt(change.author, rules);
-            let mut sets = match if is_asked { settings.all_sidecar_sets() } else { Ok(Cow::default()) } {
-                Ok(sets) => sets,
-                Err(error) => return damaged(&error),
-            };
-            if is_asked {
+            let sets = if is_asked {
                 let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
-                notice = match bundle_ref::add(&mut sets, settings, asker, world, &|bundle| bundle.sets()) {
-                    Ok(notice) => notice,
-                    Err(refused) => return refused,
-                };
-            }
+                let (sets, unavailable) =
+                    bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
+                notice = unavailable;
+                sets
+            } else {
+                Cow::default()
+            };
             managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, &sets, lookup))
         }
         Target::SecretWrite => {
@@ -65,7 +66,7 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, world: Worl
         (None, Some(object)) => Verdict::Mutated(object),
         (None, None) => Verdict::Unchanged,
     };
-    notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings)
+    Ok(notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings))
 }
 
 /// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the

@@ -10,13 +10,10 @@ pub mod sidecar_set;
 
 use std::time::Duration;
 
-use self::bundle_ref::{Asker, Notice};
-use crate::bundle::BundleError;
-use crate::bundle::config_map::Choice;
-use crate::field::FieldPath;
+use self::bundle_ref::Asker;
 use crate::json;
 use crate::lookup::Lookup;
-use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use crate::request::{Operation, Request, Target};
 use crate::service_account::author::{Author, Authorizer};
 use crate::settings::{Role, Settings};
@@ -44,30 +41,25 @@ pub struct World<'a> {
 /// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
 /// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
 pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Outcome {
+    admitted(request, settings, world).unwrap_or_else(|refused| refused)
+}
+
+/// The error is an answer, too: the request was refused before anything was judged.
+fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Result<Outcome, Outcome> {
     let target = request.target();
     if settings.role == Role::Assert && target != Target::PodCreate {
-        return Verdict::Unchanged.into();
+        return Ok(Verdict::Unchanged.into());
     }
-    match target {
+    Ok(match target {
         Target::PodCreate => {
             let asked = pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
             let namespace = asked.namespace();
             let labels = json::object(&request.object, &["metadata", "labels"]);
-            let mut sidecar_sets = match settings.sidecar_sets_for(namespace, labels) {
-                Ok(sets) => sets,
-                Err(error) => return damaged(&error),
-            };
-            let sender = Asker { namespace: Some(namespace), is_exempt: false };
-            let matching: Choice<'_> = &|bundle| bundle.sets_for(namespace, labels);
             // A mirror Pod stays as it is, and nothing is asked for it.
-            let notice = if identity::is_mirror(&request.object) {
-                Notice::default()
-            } else {
-                match bundle_ref::add(&mut sidecar_sets, settings, sender, world, matching) {
-                    Ok(notice) => notice,
-                    Err(refused) => return refused,
-                }
-            };
+            let asker = (!identity::is_mirror(&request.object))
+                .then_some(Asker { namespace: Some(namespace), is_exempt: false });
+            let (sidecar_sets, notice) =
+                bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, labels))?;
             let context = pod::Context {
                 sidecar_sets: &sidecar_sets,
                 revisions: &settings.controller_revisions,
@@ -85,18 +77,11 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
                 Operation::Update => sidecar_set::Operation::Update,
                 _ => sidecar_set::Operation::Create,
             };
-            let mut sets = match settings.all_sidecar_sets() {
-                Ok(sets) => sets,
-                Err(error) => return damaged(&error),
-            };
             // The others of its namespace; where it has several or all of them, those of other shards are the
             // controller's to compare. What is being deleted has to lose its finalizers.
-            let namespace = sidecar_set::only_namespace(&request.object).map(str::to_owned);
-            let asker = Asker { namespace: namespace.as_deref(), is_exempt: json::is_terminating(&request.object) };
-            let notice = match bundle_ref::add(&mut sets, settings, asker, world, &|bundle| bundle.sets()) {
-                Ok(notice) => notice,
-                Err(refused) => return refused,
-            };
+            let namespace = sidecar_set::only_namespace(&request.object);
+            let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
+            let (sets, notice) = bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
             let mut others = Vec::new();
             for set in sets.iter() {
                 others.push(prepared(set));
@@ -127,21 +112,9 @@ pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Ou
             notice.add_to(outcome, settings)
         }
         Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
-            guard::admit(request, target, settings, world)
+            guard::admit(request, target, settings, world)?
         }
         Target::ShootWrite => shoot::admit(request, &settings.shoots),
         Target::Other => Verdict::Unchanged.into(),
-    }
-}
-
-/// A bundle that cannot be used: a policy server refuses it when it starts, so only other hosts get here.
-fn damaged(error: &BundleError) -> Outcome {
-    let reason = Reason {
-        sidecar_set: None,
-        field: FieldPath::new("settings.bundle"),
-        problem: error.to_string(),
-        remedy: String::new(),
-        code: Code::Undecodable,
-    };
-    Refusal::from(reason).into()
+    })
 }

@@ -42,7 +42,8 @@ pub struct Sources<'a> {
 /// cluster-wide ones, each group by name. Bases with a matching canary are left out (P-8).
 ///
 /// Beside them all reasons why it cannot be said of others: selectors that cannot be parsed, a Namespace or a revision
-/// that cannot be read, two sets of one name, as the settings and the cluster may have them. Where there are any, the Pod is to be refused; the sets are there to name what else is wrong.
+/// that cannot be read, two sets of one name, as the settings and the cluster may have them. Where there are any,
+/// the Pod is to be refused; the sets are there to name what else is wrong.
 pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
     let mut reasons = Vec::new();
     let mut bases = Set::new();

@@ -20,11 +20,11 @@ use serde_json::Value;
 
 pub(crate) use read::wrong_type;
 
+use crate::bundle::config_map::Choice;
 use crate::bundle::{Bundle, BundleError, Text};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
-use crate::json;
 use crate::service_account::rules::Rules;
 use crate::sidecar_set::SidecarSet;
 use bundle_ref::BundleSource;
@@ -103,25 +103,12 @@ impl Settings {
         read::settings(settings, bundle)
     }
 
-    /// The `SidecarSet`s that can be in effect for a Pod of this namespace with these labels: those of `sidecarSets`, and
-    /// those of the bundle that match.
-    ///
-    /// # Errors
-    /// The bundle is damaged.
-    pub fn sidecar_sets_for(
-        &self,
-        namespace: &str,
-        labels: Option<&json::Object>,
-    ) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
-        self.with(|bundle| bundle.sets_for(namespace, labels))
-    }
-
     /// All `SidecarSet`s, those of the bundle included.
     ///
     /// # Errors
     /// The bundle is damaged.
     pub fn all_sidecar_sets(&self) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
-        self.with(|bundle| bundle.sets())
+        self.sidecar_sets(&|bundle| bundle.sets())
     }
 
     /// The same settings with the `SidecarSet`s of the bundle among `sidecarSets`.
@@ -134,10 +121,11 @@ impl Settings {
         Ok(self)
     }
 
-    fn with(
-        &self,
-        choose: impl FnOnce(Bundle<'_>) -> Result<Vec<SidecarSet>, BundleError>,
-    ) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
+    /// The `SidecarSet`s of `sidecarSets`, and of the bundle those that `choose` takes.
+    ///
+    /// # Errors
+    /// The bundle is damaged.
+    pub fn sidecar_sets(&self, choose: Choice<'_>) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
         let Some(bundle) = &self.bundle else { return Ok(Cow::Borrowed(&self.sidecar_sets)) };
         let mut sets = choose(Bundle::read(bundle.as_bytes())?)?;
         sets.extend(self.sidecar_sets.iter().cloned());

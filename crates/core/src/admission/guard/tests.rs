@@ -63,7 +63,7 @@ fn settings() -> Settings {
 
 fn judged(request: &Request, settings: &Settings, cluster: &Cluster) -> Outcome {
     let world = World { lookup: cluster, authorizer: &Nobody, now: Timestamp(0), elapsed: &Duration::default };
-    admit(request, request.target(), settings, world)
+    admit(request, request.target(), settings, world).unwrap_or_else(|refused| refused)
 }
 
 /// The message of a refusal with its code, `accepted` or the changed object.
