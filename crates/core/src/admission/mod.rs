@@ -52,10 +52,11 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
     }
     Ok(match target {
         Target::PodCreate => {
-            let asked = pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
-            let namespace = asked.namespace();
+            let creation =
+                pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
+            let namespace = creation.namespace();
             let labels = json::object(&request.object, &["metadata", "labels"]);
-            // A mirror Pod stays as it is, and nothing is asked for it.
+            // A mirror Pod stays as it is, and nothing is creation for it.
             let asker = (!identity::is_mirror(&request.object))
                 .then_some(Asker { namespace: Some(namespace), is_exempt: false });
             let (sidecar_sets, notice) =
@@ -70,7 +71,7 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 rules: &settings.service_accounts,
                 role: settings.role,
             };
-            notice.add_to(pod::admit(asked, context), settings)
+            notice.add_to(pod::admit(creation, context), settings)
         }
         Target::SidecarSetWrite => {
             let operation = match request.operation {
