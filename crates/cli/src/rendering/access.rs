@@ -163,10 +163,10 @@ pub fn for_settings(file: &'static str, needs: &Needs, reader: Reader<'_>) -> Ve
         let access = of(instance, Some(needs.system_namespace.as_str()), about);
         all.extend(documents(file, access, &in_system_namespace(needs)));
     }
-    if let Some((namespace, _)) = &needs.bundle {
+    if let Some(bundle) = &needs.bundle {
         let name = format!("{instance}-bundle");
         let about = "What is read in the namespace of settings.bundleRef.";
-        all.extend(documents(file, of(&name, Some(namespace), about), &of_bundle()));
+        all.extend(documents(file, of(&name, Some(&bundle.namespace), about), &of_bundle()));
     }
     all
 }

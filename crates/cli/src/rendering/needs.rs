@@ -6,6 +6,7 @@ use pillion_core::json;
 use pillion_core::revision::Selection;
 use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
 use pillion_core::settings::Settings;
+use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::sidecar_set::SidecarSet;
 use serde_json::Value;
 
@@ -55,8 +56,8 @@ pub struct Needs {
     pub system_namespace: String,
     /// Whether the whitelist is read, and not a part of the settings.
     pub reads_whitelist: bool,
-    /// `bundleRef`: namespace and name of the ConfigMap.
-    pub bundle: Option<(String, String)>,
+    /// `bundleRef`: the ConfigMap.
+    pub bundle: Option<ConfigMapName>,
 }
 
 impl Needs {
@@ -66,8 +67,7 @@ impl Needs {
     /// # Errors
     /// The bundle in them is damaged.
     pub fn of(raw: &Value, settings: &Settings, any: bool) -> anyhow::Result<Self> {
-        let bundle = json::text(raw, &["bundleRef", "name"]);
-        let bundle = Some((json::text(raw, &["bundleRef", "namespace"]), bundle)).filter(|(_, name)| !name.is_empty());
+        let bundle = settings.bundle_source.config_map.as_ref();
         let sets = settings.all_sidecar_sets()?;
         // Nobody knows what a bundle in the cluster will hold.
         let sets = Sets { known: &sets, settings, any: any || bundle.is_some() };
@@ -112,7 +112,7 @@ impl Needs {
             has_identities,
             system_namespace: settings.system_namespace.clone(),
             reads_whitelist,
-            bundle: bundle.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+            bundle: bundle.cloned(),
         })
     }
 

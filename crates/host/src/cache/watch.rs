@@ -86,7 +86,7 @@ impl Watcher {
     /// Lists where that is needed, then watches once.
     async fn once(&mut self) -> Result<(), Trouble> {
         let watched = &self.kind.watched;
-        let (served, mut version) = if let Some(known) = self.version.clone() {
+        let (served, mut version) = if let Some(known) = self.version.take() {
             known
         } else {
             let served = in_time(live::discover(&self.client, &watched.api_version, &watched.kind)).await?;
@@ -95,7 +95,6 @@ impl Watcher {
             let version = self.list(&served).await?;
             (served, version)
         };
-        self.version = Some((served.clone(), version.clone()));
         let opened = Instant::now();
         let result = self.watch(&served, &mut version).await;
         self.version = Some((served, version));

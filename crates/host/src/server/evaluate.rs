@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pillion_core::settings::Role;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -12,7 +13,7 @@ use super::labels::{Fault, Refusal, Request};
 use super::lookups::LookUps;
 use super::metrics::Shared;
 use super::review::{self, ReviewError};
-use super::settings::{Role, ServedSettings};
+use super::settings::ServedSettings;
 use crate::admission::{AdmissionRequest, AdmissionResponse};
 use crate::cluster::Cluster;
 use crate::module::{Error, Module};

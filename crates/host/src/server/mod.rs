@@ -186,7 +186,7 @@ fn show(
 ) {
     metrics.before_scrape(move |metrics| {
         metrics.settings_in_use(settings.borrow().loaded());
-        if let Some(expiry) = tls::expiry(&certificates.borrow()) {
+        if let Some(expiry) = certificates::expiry(&certificates.borrow()) {
             metrics.certificate_in_use(expiry);
         }
     });
@@ -194,7 +194,7 @@ fn show(
 
 /// The conditions that every server has.
 fn standard(certificates: watch::Receiver<Arc<CertifiedKey>>, phase: watch::Receiver<Phase>) -> Readiness {
-    let certificate = move || match tls::expiry(&certificates.borrow()) {
+    let certificate = move || match certificates::expiry(&certificates.borrow()) {
         Some(expiry) if expiry > SystemTime::now() => Ok(()),
         Some(_) => Err("it has expired".to_owned()),
         None => Err("it cannot be read".to_owned()),

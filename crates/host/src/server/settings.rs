@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use pillion_core::settings::Role;
 use serde_json::{Value, json};
 
 use crate::module::{Error, Module};
@@ -26,15 +27,6 @@ pub enum SettingsError {
     /// The module gave no verdict.
     #[error("the settings could not be checked: {0}")]
     Unchecked(Error),
-}
-
-/// What a webhook is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Role {
-    /// Injects, defaults, guards.
-    Inject,
-    /// The validating twin.
-    Assert,
 }
 
 /// Settings that the module has found valid.

@@ -1,14 +1,12 @@
 //! The server's side of TLS.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// The newest certificate, for each handshake: connections that are open stay as they are.
 #[derive(Debug)]
@@ -32,11 +30,4 @@ pub(super) fn config(certificates: watch::Receiver<Arc<CertifiedKey>>) -> Result
         .with_cert_resolver(Arc::new(Newest(certificates)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
-}
-
-/// When a certificate expires; `None` where it cannot be read.
-pub(super) fn expiry(key: &CertifiedKey) -> Option<SystemTime> {
-    let (_, certificate) = X509Certificate::from_der(key.cert.first()?.as_ref()).ok()?;
-    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }

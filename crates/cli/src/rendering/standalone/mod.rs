@@ -7,6 +7,7 @@ mod webhooks;
 mod workload;
 
 use anyhow::bail;
+use pillion_host::server::paths;
 use serde_json::{Value, json};
 
 use super::access::{self, Reader};
@@ -58,7 +59,7 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
         documents.push(workload::network_policy(options));
     }
     if !options.no_crd {
-        let client = server::client_config(options, server::CONVERT);
+        let client = server::client_config(options, paths::CONVERT);
         let mut definition = crd::document(&common.name, &Conversion::Webhook(client), &annotations);
         definition.file = "09-sidecarset-crd";
         documents.push(definition);

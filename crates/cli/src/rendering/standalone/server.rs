@@ -1,6 +1,5 @@
-//! How `pillion serve` is called and reached: the one place that knows its flags, paths and ports.
+//! How `pillion serve` is called and reached: the one place that knows its flags and ports.
 
-use pillion_host::server::paths;
 use serde_json::{Value, json};
 
 use super::super::needs::Needs;
@@ -10,18 +9,6 @@ use super::webhooks;
 
 /// Of the labels.
 pub const COMPONENT: &str = "server";
-/// Pods and SidecarSets are changed, and token Secrets.
-pub const MUTATE: &str = paths::MUTATE;
-/// What only refuses.
-pub const VALIDATE: &str = paths::VALIDATE;
-/// The asserting twin.
-pub const ASSERT: &str = paths::ASSERT;
-/// SidecarSets from one version to the other.
-pub const CONVERT: &str = paths::CONVERT;
-/// Whether it is alive.
-pub const HEALTH: &str = paths::HEALTHZ;
-/// Whether it can answer.
-pub const READY: &str = paths::READYZ;
 /// The port for the API server.
 pub const PORT: u16 = 8443;
 /// The port for the kubelet and Prometheus, without TLS.

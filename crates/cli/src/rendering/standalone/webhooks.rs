@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pillion_host::server::paths;
 use serde_json::{Value, json};
 
 use super::super::answers::Part;
@@ -9,7 +10,7 @@ use super::super::document::{Document, metadata};
 use super::super::needs::Needs;
 use super::super::options::Standalone;
 use super::super::{excluded, explain, insert, namespace_selector, object_selector};
-use super::server::{self, client_config};
+use super::server::client_config;
 
 /// How long the API server waits for an answer, in seconds.
 const TIMEOUT: u32 = 10;
@@ -66,9 +67,9 @@ fn configuration(
 fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
     let common = &options.common;
     let path = match part {
-        Part::Assert => server::ASSERT,
-        part if part.mutates() => server::MUTATE,
-        _ => server::VALIDATE,
+        Part::Assert => paths::ASSERT,
+        part if part.mutates() => paths::MUTATE,
+        _ => paths::VALIDATE,
     };
     let mut webhook = json!({
         "name": format!("{}.pillion.dev", part.name()),

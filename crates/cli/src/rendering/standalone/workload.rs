@@ -1,5 +1,6 @@
 //! The server itself: a Deployment, and what belongs to it.
 
+use pillion_host::server::paths;
 use serde_json::{Value, json};
 
 use super::super::document::{Document, metadata, selector};
@@ -137,9 +138,9 @@ fn container(options: &Standalone, needs: &Needs, mounts: &[Value]) -> Value {
         "args": server::arguments(options, needs),
         "ports": [port("https", server::PORT), port("health", server::HEALTH_PORT)],
         // The module is compiled first.
-        "startupProbe": probe(server::HEALTH, 2, 30),
-        "livenessProbe": probe(server::HEALTH, 10, 3),
-        "readinessProbe": probe(server::READY, 5, 2),
+        "startupProbe": probe(paths::HEALTHZ, 2, 30),
+        "livenessProbe": probe(paths::HEALTHZ, 10, 3),
+        "readinessProbe": probe(paths::READYZ, 5, 2),
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": false,

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
-use tokio::sync::watch;
 
 use super::names::ServerNames;
 use super::pem::{self, PrivateKey};
 use super::time::Time;
-use super::{Clock, Status, x509};
+use super::{Clock, Handout, x509};
 
 /// Where a certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,26 +100,19 @@ pub(super) struct Watcher {
     last: (Vec<u8>, Vec<u8>),
     /// What there is to say of the certificate that is served, as long as it is.
     complaints: Vec<String>,
-    certificate: watch::Sender<Arc<CertifiedKey>>,
-    status: watch::Sender<Status>,
+    pub(super) handout: Arc<Handout>,
 }
 
 impl Watcher {
-    /// A watcher, and where it hands out what it reads.
-    #[allow(clippy::type_complexity)] // Two receivers.
-    pub(super) fn new(
-        files: Files,
-        clock: Clock,
-    ) -> Result<(Self, watch::Receiver<Arc<CertifiedKey>>, watch::Receiver<Status>), FileError> {
+    /// A watcher of files that hold a usable certificate now.
+    pub(super) fn new(files: Files, clock: Clock) -> Result<Self, FileError> {
         let last = contents(&files)?;
         let loaded = load(&files, &last, clock().into())?;
         let complaints = complaints(&files, &loaded.names);
-        let status = Status { expires: loaded.expires.into(), ready: true, problems: Vec::new(), waiting: Vec::new() };
-        let (certificate, certificates) = watch::channel(Arc::new(loaded.key));
-        let (status, statuses) = watch::channel(status);
-        let watcher = Self { files, clock, last, complaints, certificate, status };
+        let handout = Arc::new(Handout::new(loaded.key, loaded.expires, true));
+        let watcher = Self { files, clock, last, complaints, handout };
         watcher.tell(watcher.complaints.clone());
-        Ok((watcher, certificates, statuses))
+        Ok(watcher)
     }
 
     /// Watches until it is stopped from outside.
@@ -143,22 +135,21 @@ impl Watcher {
             Ok(Some((read, loaded))) => {
                 self.last = read;
                 self.complaints = complaints(&self.files, &loaded.names);
-                self.certificate.send_replace(Arc::new(loaded.key));
-                self.status.send_modify(|status| status.expires = loaded.expires.into());
+                self.handout.replace(loaded.key, loaded.expires);
                 tracing::info!("certificates: serving the new certificate in \"{}\"", self.files.certificate.display());
             }
             // Not remembered: files that are half written are good in a moment.
             Err(error) => problems.push(format!("{error}; the certificate before it is served on")),
         }
         problems.extend(self.complaints.iter().cloned());
-        if Time::from(self.status.borrow().expires) <= now {
+        if Time::from(self.handout.status.borrow().expires) <= now {
             problems.push("the certificate that is served has expired: renew it".to_owned());
         }
         self.tell(problems);
     }
 
     fn tell(&self, problems: Vec<String>) {
-        self.status.send_if_modified(|status| {
+        self.handout.status.send_if_modified(|status| {
             for problem in problems.iter().filter(|problem| !status.problems.contains(problem)) {
                 tracing::warn!("certificates: {problem}");
             }

@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use rustls::sign::CertifiedKey;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::api::{Object, Problem, Written};
 use super::authority::Pair;
@@ -23,7 +21,7 @@ use super::bundle::{self, Place, Target};
 use super::contents::Contents;
 use super::plan::{self, Change, Seen};
 use super::time::Time;
-use super::{Clock, SelfSigned, Status, secret, serving};
+use super::{Clock, Handout, SelfSigned, secret, serving};
 
 /// How often a round begins again at once because another replica was faster.
 const RACES: usize = 3;
@@ -55,34 +53,23 @@ pub(super) struct Keeper {
     /// What was made before there was a Secret; proposed to the cluster once.
     proposal: Option<Contents>,
     served: Option<Pair>,
-    certificate: watch::Sender<Arc<CertifiedKey>>,
-    status: watch::Sender<Status>,
+    pub(super) handout: Arc<Handout>,
 }
 
 impl Keeper {
-    /// A keeper, and where it hands out what it keeps. It has a certificate to serve from the start, though none that
-    /// the API server knows.
+    /// A keeper. It has a certificate to serve from the start, though none that the API server knows.
     ///
     /// # Errors
     /// [`Problem`] where no certificate can be made.
-    #[allow(clippy::type_complexity)] // Two receivers.
-    pub(super) fn new(
-        client: Client,
-        options: SelfSigned,
-        clock: Clock,
-    ) -> Result<(Self, watch::Receiver<Arc<CertifiedKey>>, watch::Receiver<Status>), Problem> {
+    pub(super) fn new(client: Client, options: SelfSigned, clock: Clock) -> Result<Self, Problem> {
         let now = Time::from(clock());
         let changes = plan::plan(&Contents::default().state(), &Seen::default(), &options.names, now, &options.life);
         let proposal = Contents::default().after(&changes, now, &options.life)?;
         let pair = proposal.server.as_ref().ok_or_else(|| Problem::Unusable("none was made".to_owned()))?;
         let (key, expires) = serving::certified(pair)?;
-        let (certificate, certificates) = watch::channel(Arc::new(key));
-        let status = Status { expires: expires.into(), ready: false, problems: Vec::new(), waiting: Vec::new() };
-        let (status, statuses) = watch::channel(status);
+        let handout = Arc::new(Handout::new(key, expires, false));
         let proposal = Some(proposal);
-        let keeper =
-            Self { client, options, clock, seen: Seen::default(), proposal, served: None, certificate, status };
-        Ok((keeper, certificates, statuses))
+        Ok(Self { client, options, clock, seen: Seen::default(), proposal, served: None, handout })
     }
 
     /// Keeps until it is stopped from outside. It may be stopped at any point.
@@ -221,8 +208,7 @@ impl Keeper {
         }
         if let Some(pair) = &contents.server {
             let (key, expires) = serving::certified(pair)?;
-            self.certificate.send_replace(Arc::new(key));
-            self.status.send_modify(|status| (status.expires, status.ready) = (expires.into(), true));
+            self.handout.replace(key, expires);
             self.served.clone_from(&contents.server);
         }
         Ok(())
@@ -231,7 +217,7 @@ impl Keeper {
     /// Makes the report known; in the log only what is new.
     fn tell(&self, report: &Report) {
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        self.status.send_if_modified(|status| {
+        self.handout.status.send_if_modified(|status| {
             let changed = status.problems != problems || status.waiting != report.waiting;
             for problem in problems.iter().filter(|problem| !status.problems.contains(problem)) {
                 tracing::warn!("certificates: {problem}");

@@ -25,6 +25,7 @@ mod tests;
 mod time;
 mod x509;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -40,6 +41,7 @@ pub use self::files::{FileError, Files};
 use self::keeper::Keeper;
 pub use self::names::{NameError, ServerNames};
 pub use self::secret::NotOurs;
+use self::time::Time;
 
 /// Tells the time; [`system_clock`] outside tests.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
@@ -61,6 +63,36 @@ pub struct Status {
     pub problems: Vec<String>,
     /// Objects that have no `caBundle` to write yet.
     pub waiting: Vec<String>,
+}
+
+/// When a certificate that is served expires; `None` where it cannot be read.
+pub(super) fn expiry(key: &CertifiedKey) -> Option<SystemTime> {
+    x509::expiry(key.cert.first()?).map(SystemTime::from)
+}
+
+/// Where a certificate is handed out, and what there is to tell of it.
+struct Handout {
+    certificate: watch::Sender<Arc<CertifiedKey>>,
+    status: watch::Sender<Status>,
+}
+
+impl Handout {
+    fn new(key: CertifiedKey, expires: Time, ready: bool) -> Self {
+        let status = Status { expires: expires.into(), ready, problems: Vec::new(), waiting: Vec::new() };
+        Self { certificate: watch::Sender::new(Arc::new(key)), status: watch::Sender::new(status) }
+    }
+
+    /// Hands out another one, which the API server can know.
+    fn replace(&self, key: CertifiedKey, expires: Time) {
+        self.certificate.send_replace(Arc::new(key));
+        self.status.send_modify(|status| (status.expires, status.ready) = (expires.into(), true));
+    }
+
+    /// What is handed out, while `work` goes on.
+    fn during(&self, work: impl Future<Output = ()> + Send + 'static) -> Certificates {
+        let (certificate, status) = (self.certificate.subscribe(), self.status.subscribe());
+        Certificates { certificate, status, task: tokio::spawn(work) }
+    }
 }
 
 /// A certificate that somebody looks after, until this is dropped.
@@ -151,8 +183,8 @@ impl SelfSigned {
 /// # Panics
 /// Outside a tokio runtime.
 pub fn self_signed(client: Client, options: SelfSigned, clock: Clock) -> Result<Certificates, Problem> {
-    let (keeper, certificate, status) = Keeper::new(client, options, clock)?;
-    Ok(Certificates { certificate, status, task: tokio::spawn(keeper.run()) })
+    let keeper = Keeper::new(client, options, clock)?;
+    Ok(Arc::clone(&keeper.handout).during(keeper.run()))
 }
 
 /// Serves a certificate from files, and reads them again when they change.
@@ -164,6 +196,6 @@ pub fn self_signed(client: Client, options: SelfSigned, clock: Clock) -> Result<
 /// # Panics
 /// Outside a tokio runtime.
 pub fn from_files(options: Files, clock: Clock) -> Result<Certificates, FileError> {
-    let (watcher, certificate, status) = files::Watcher::new(options, clock)?;
-    Ok(Certificates { certificate, status, task: tokio::spawn(watcher.run()) })
+    let watcher = files::Watcher::new(options, clock)?;
+    Ok(Arc::clone(&watcher.handout).during(watcher.run()))
 }

@@ -90,6 +90,12 @@ pub(super) fn read(der: &CertificateDer<'_>) -> Option<Facts> {
     })
 }
 
+/// When a certificate expires; nothing where it is none.
+pub(super) fn expiry(der: &CertificateDer<'_>) -> Option<Time> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    Some(Time(certificate.validity().not_after.timestamp()))
+}
+
 /// Whether `issuer` signed `certificate`.
 pub(super) fn signed(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> bool {
     let parsed = (X509Certificate::from_der(certificate), X509Certificate::from_der(issuer));

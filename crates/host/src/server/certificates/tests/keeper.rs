@@ -24,7 +24,8 @@ struct Replica {
 
 impl Replica {
     fn new(server: &ApiServer, clock: &TestClock) -> Self {
-        let (keeper, certificate, status) = Keeper::new(server.client(), options(), clock.clock()).unwrap();
+        let keeper = Keeper::new(server.client(), options(), clock.clock()).unwrap();
+        let (certificate, status) = (keeper.handout.certificate.subscribe(), keeper.handout.status.subscribe());
         Self { keeper, certificate, status }
     }
 

@@ -83,7 +83,8 @@ impl World {
         let life = Lifetimes { authority: HOUR * 24 * 12, server: HOUR * 24 * 3, ..Lifetimes::default() };
         let options = SelfSigned { life, ..SelfSigned::for_service("pillion", "sys", targets).unwrap() };
         let replica = || {
-            let (keeper, certificate, _) = Keeper::new(server.client(), options.clone(), clock.clock()).unwrap();
+            let keeper = Keeper::new(server.client(), options.clone(), clock.clock()).unwrap();
+            let certificate = keeper.handout.certificate.subscribe();
             (keeper, certificate)
         };
         let replicas = [replica(), replica()];
