@@ -25,6 +25,7 @@ mod node;
 pub mod ordered;
 pub mod outcome;
 pub mod pattern;
+pub mod plan;
 pub mod pod;
 pub mod quantity;
 pub mod request;

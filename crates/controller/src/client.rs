@@ -1,0 +1,93 @@
+//! The client of the API server, which counts what it sends.
+
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use tower::{Layer, Service};
+
+use crate::metrics::Metrics;
+
+/// How long it may take to reach the API server.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A client for this configuration, on the current runtime. Watches may be silent for as long as they like; each write
+/// has a deadline of its own.
+///
+/// # Errors
+/// Where the configuration cannot be used. Nothing is asked yet.
+pub fn client(mut config: Config, metrics: Arc<Metrics>) -> Result<Client, kube::Error> {
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = None;
+    // Whoever sends decides whether to send again, and after how long.
+    config.default_retry = false;
+    Ok(ClientBuilder::try_from(config)?.with_layer(&Counting(metrics)).build())
+}
+
+/// Counts requests by verb.
+#[derive(Clone)]
+struct Counting(Arc<Metrics>);
+
+impl<S> Layer<S> for Counting {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Counted { inner, metrics: Arc::clone(&self.0) }
+    }
+}
+
+#[derive(Clone)]
+struct Counted<S> {
+    inner: S,
+    metrics: Arc<Metrics>,
+}
+
+impl<S, B> Service<Request<Body>> for Counted<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut TaskContext<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.metrics.request(verb(request.method(), request.uri().query().unwrap_or_default()));
+        self.inner.call(request)
+    }
+}
+
+/// What RBAC would call it, but for `list` and `get`, which look the same from here.
+fn verb(method: &Method, query: &str) -> &'static str {
+    match method.as_str() {
+        "GET" if query.split('&').any(|part| matches!(part, "watch=true" | "watch=1")) => "watch",
+        "GET" => "read",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::watch(Method::GET, "limit=5&watch=true", "watch")]
+    #[case::list(Method::GET, "limit=500", "read")]
+    #[case::apply(Method::PATCH, "fieldManager=a", "patch")]
+    #[case::delete(Method::DELETE, "", "delete")]
+    fn requests_are_counted_by_verb(#[case] method: Method, #[case] query: &str, #[case] counted: &str) {
+        assert_eq!(verb(&method, query), counted);
+    }
+}

@@ -1,0 +1,60 @@
+//! Events on the objects that people look at (`kubectl describe`).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use pillion_core::json;
+use serde_json::Value;
+
+use crate::write::FIELD_MANAGER;
+
+/// The most bytes of a note: the API server takes 1,024.
+const NOTE_MAX: usize = 1000;
+
+/// Writes Events. One that cannot be written goes into the log and keeps nothing from going on.
+#[derive(Clone)]
+pub struct Events(Arc<Recorder>);
+
+impl Events {
+    /// Those of this process, which is called `instance` (`POD_NAME`).
+    pub fn new(client: Client, instance: Option<String>) -> Self {
+        let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance };
+        Self(Arc::new(Recorder::new(client, reporter)))
+    }
+
+    /// Something went as it should.
+    pub async fn normal(&self, object: &Value, action: &str, reason: &str, note: String) {
+        self.publish(EventType::Normal, object, (action, reason, note)).await;
+    }
+
+    /// Something needs somebody's attention.
+    pub async fn warning(&self, object: &Value, action: &str, reason: &str, note: String) {
+        self.publish(EventType::Warning, object, (action, reason, note)).await;
+    }
+
+    /// `action` is what was being done and `reason` why this is told, each in one word; `note` is for people.
+    async fn publish(&self, type_: EventType, object: &Value, (action, reason, mut note): (&str, &str, String)) {
+        note.truncate(note.floor_char_boundary(NOTE_MAX));
+        let event =
+            Event { type_, reason: reason.to_owned(), note: Some(note), action: action.to_owned(), secondary: None };
+        if let Err(error) = self.0.publish(&event, &reference(object)).await {
+            tracing::warn!(%error, reason, "an event was not written");
+        }
+    }
+}
+
+/// What an Event needs of an object.
+fn reference(object: &Value) -> ObjectReference {
+    let text = |path: &[&str]| Some(json::text(object, path).to_owned()).filter(|text| !text.is_empty());
+    ObjectReference {
+        api_version: text(&["apiVersion"]),
+        kind: text(&["kind"]),
+        name: text(&["metadata", "name"]),
+        namespace: text(&["metadata", "namespace"]),
+        resource_version: text(&["metadata", "resourceVersion"]),
+        uid: text(&["metadata", "uid"]),
+        field_path: None,
+    }
+}

@@ -1,0 +1,1 @@
+//! Which of several replicas works: the one that holds the Lease.

@@ -1,0 +1,16 @@
+//! The controllers of Pillion: what a policy cannot do, since it cannot write to the cluster.
+//!
+//! Each of them sees objects through [`watch`], makes a plan with a pure function of `pillion_core::plan`, and carries
+//! it out with [`write`](mod@write). [`run`] starts those that are chosen, once this replica holds the Lease.
+
+pub mod client;
+pub mod context;
+pub mod events;
+pub mod health;
+pub mod leader;
+pub mod metrics;
+pub mod queue;
+pub mod watch;
+pub mod write;
+
+pub use context::{Clock, Context};

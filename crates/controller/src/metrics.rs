@@ -1,0 +1,163 @@
+//! What can be measured of a controller, for Prometheus. Times are in seconds.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+/// A controller, and how something ended for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    controller: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Sent {
+    verb: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+/// The numbers.
+pub struct Metrics {
+    registry: Registry,
+    leads: Gauge,
+    requests: Family<Sent, Counter>,
+    reconciliations: Family<Ended, Counter>,
+    durations: Family<Of, Histogram>,
+    objects: Family<Kind, Gauge>,
+    bundle_delay: Histogram,
+    bundle_bytes: Gauge,
+    bundle_refused: Gauge,
+    token_expiry: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All of them at zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("pillion_controller");
+        let leads = Gauge::default();
+        registry.register("leader", "Whether this replica holds the Lease", leads.clone());
+        let requests = Family::default();
+        registry.register("api_requests", "Requests to the API server, by verb", requests.clone());
+        let reconciliations = Family::default();
+        registry.register("reconciliations", "What was compared with what should be", reconciliations.clone());
+        let durations: Family<Of, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0005, 2.0, 16)));
+        let help = "How long comparing, and writing what differs, took";
+        registry.register_with_unit("reconciliation", help, Unit::Seconds, durations.clone());
+        let objects = Family::default();
+        registry.register("objects", "What is kept in the cluster, by kind", objects.clone());
+        let bundle_delay = Histogram::new(exponential_buckets(0.05, 2.0, 14));
+        let help = "From a change of a SidecarSet until it is in the bundle";
+        registry.register_with_unit("bundle_delay", help, Unit::Seconds, bundle_delay.clone());
+        let bundle_bytes = Gauge::default();
+        registry.register_with_unit("bundle", "The length of the bundle", Unit::Bytes, bundle_bytes.clone());
+        let bundle_refused = Gauge::default();
+        let help = "SidecarSets that are left out of the bundle, or kept in it as they were, since they are not valid";
+        registry.register("bundle_refused_sidecarsets", help, bundle_refused.clone());
+        let token_expiry = Gauge::<f64, AtomicU64>::default();
+        let help = "When the first of the tokens that are kept ends, in seconds since 1970";
+        registry.register_with_unit("token_first_expiry", help, Unit::Seconds, token_expiry.clone());
+        Self {
+            registry,
+            leads,
+            requests,
+            reconciliations,
+            durations,
+            objects,
+            bundle_delay,
+            bundle_bytes,
+            bundle_refused,
+            token_expiry,
+        }
+    }
+
+    /// Whether this replica holds the Lease.
+    pub fn leads(&self, leads: bool) {
+        self.leads.set(i64::from(leads));
+    }
+
+    /// A request to the API server.
+    pub fn request(&self, verb: &'static str) {
+        self.requests.get_or_create(&Sent { verb }).inc();
+    }
+
+    /// Something was compared with what should be, and brought there: `result` is `ok`, `error` or `waiting`.
+    pub fn reconciled(&self, controller: &'static str, result: &'static str, took: Duration) {
+        self.reconciliations.get_or_create(&Ended { controller, result }).inc();
+        self.durations.get_or_create(&Of { controller }).observe(took.as_secs_f64());
+    }
+
+    /// How many objects of a kind are kept.
+    pub fn objects(&self, kind: &'static str, count: usize) {
+        self.objects.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A change of a SidecarSet is in the bundle.
+    pub fn bundle_delay(&self, took: Duration) {
+        self.bundle_delay.observe(took.as_secs_f64());
+    }
+
+    /// The bundle: its length in bytes, and the SidecarSets that are not in it as they are.
+    pub fn bundle(&self, bytes: usize, refused: usize) {
+        self.bundle_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.bundle_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
+    }
+
+    /// When the first of the tokens that are kept ends, in seconds since 1970.
+    pub fn token_expiry(&self, seconds: f64) {
+        self.token_expiry.set(seconds);
+    }
+
+    /// All of them as text (`OpenMetrics` 1.0).
+    pub fn encoded(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_can_be_scraped() {
+        let metrics = Metrics::new();
+        metrics.leads(true);
+        metrics.request("watch");
+        metrics.reconciled("merged", "ok", Duration::from_millis(3));
+        let text = metrics.encoded();
+        for line in [
+            "pillion_controller_leader 1",
+            "pillion_controller_api_requests_total{verb=\"watch\"} 1",
+            "pillion_controller_reconciliations_total{controller=\"merged\",result=\"ok\"} 1",
+            "pillion_controller_reconciliation_seconds_count{controller=\"merged\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One namespace after the other: whatever changes, the namespace that it is in is compared anew with what should be.
+//!
+//! A plan that finds nothing to do sends nothing, so looking at every namespace costs memory and time of this process
+//! alone.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::{Stream, StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+use kube::runtime::controller::{Action, Config, ReconcileReason, ReconcileRequest, applier};
+use kube::runtime::reflector::{ObjectRef, Store};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::context::Context;
+use crate::watch::Change;
+
+/// Changes often come in swarms.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// How many namespaces are compared at once.
+const CONCURRENCY: u16 = 8;
+/// After the first failure; twice as long after each that follows, up to [`RETRY_MAX`].
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// How a namespace is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// As it should be, as far as can be seen; a change brings it back.
+    Settled,
+    /// To be looked at again after this time, even if nothing changes.
+    LookAgain(Duration),
+}
+
+/// A controller that works namespace by namespace.
+pub struct ByNamespace<F> {
+    /// Its name, in metrics and logs.
+    pub controller: &'static str,
+    /// Whether a change concerns it.
+    pub is_concerned: fn(&Change) -> bool,
+    /// Compares a namespace, and writes what differs.
+    pub reconcile: F,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Failure(String);
+
+impl<F> ByNamespace<F> {
+    /// Works for as long as it is polled: every namespace at the start, and then where something changes. Failures are
+    /// tried again, each time later.
+    pub async fn run<Fut, E>(self, context: Context)
+    where
+        F: Fn(Arc<Namespace>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Done, E>> + Send,
+        E: Display,
+    {
+        let Self { controller, is_concerned, reconcile } = self;
+        let changes = context.cluster.changes();
+        context.cluster.listed().await;
+        let store = context.cluster.namespaces.clone();
+        let queue = requests(store.clone(), changes, is_concerned);
+        let (reconcile, metrics) = (Arc::new(reconcile), Arc::clone(&context.metrics));
+        let failures = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
+        let failed_before = Arc::clone(&failures);
+        let look = move |namespace: Arc<Namespace>, _: Arc<()>| {
+            let (reconcile, metrics) = (Arc::clone(&reconcile), Arc::clone(&metrics));
+            let failures = Arc::clone(&failures);
+            Box::pin(async move {
+                let (started, name) = (Instant::now(), namespace.name_any());
+                let done = reconcile(namespace).await;
+                let result = if done.is_ok() { "ok" } else { "error" };
+                metrics.reconciled(controller, result, started.elapsed());
+                match done {
+                    Ok(done) => {
+                        failures.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                        Ok(match done {
+                            Done::Settled => Action::await_change(),
+                            Done::LookAgain(after) => Action::requeue(after),
+                        })
+                    }
+                    Err(error) => {
+                        tracing::warn!(controller, namespace = name, %error, "reconciliation");
+                        Err(Failure(error.to_string()))
+                    }
+                }
+            })
+        };
+        let later = move |namespace: Arc<Namespace>, _: &Failure, _: Arc<()>| {
+            let mut failures = failed_before.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = failures.entry(namespace.name_any()).or_default();
+            let delay = backoff(*count);
+            *count = count.saturating_add(1);
+            Action::requeue(delay)
+        };
+        let config = Config::default().debounce(DEBOUNCE).concurrency(CONCURRENCY);
+        // A namespace that is gone by now has nothing to be compared.
+        applier(look, later, Arc::new(()), store, queue, config).for_each(|_| async {}).await;
+    }
+}
+
+/// How long to wait after so many failures in a row.
+fn backoff(failures: u32) -> Duration {
+    RETRY.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_MAX)
+}
+
+/// Every namespace at first, then those in which something changes.
+fn requests(
+    store: Store<Namespace>,
+    changes: broadcast::Receiver<Change>,
+    is_concerned: fn(&Change) -> bool,
+) -> impl Stream<Item = Result<ReconcileRequest<Namespace>, Failure>> + Send {
+    let all = |store: &Store<Namespace>| {
+        store.state().iter().map(|namespace| request(&namespace.name_any())).collect::<Vec<_>>()
+    };
+    let first = stream::iter(all(&store));
+    let then = stream::unfold(changes, move |mut changes| {
+        let store = store.clone();
+        async move {
+            loop {
+                let requests = match changes.recv().await {
+                    Ok(change) if !is_concerned(&change) => continue,
+                    Ok(Change { namespace: Some(namespace), .. }) => vec![request(&namespace)],
+                    // So many that some were not kept: any namespace may be among them.
+                    Ok(Change { namespace: None, .. }) | Err(RecvError::Lagged(_)) => all(&store),
+                    Err(RecvError::Closed) => return None,
+                };
+                return Some((stream::iter(requests), changes));
+            }
+        }
+    });
+    first.chain(then.flatten()).map(Ok)
+}
+
+fn request(namespace: &str) -> ReconcileRequest<Namespace> {
+    ReconcileRequest { obj_ref: ObjectRef::new(namespace), reason: ReconcileReason::Unknown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_waits_twice_as_long_up_to_five_minutes() {
+        let seconds: Vec<_> = (0..11).map(|failures| backoff(failures).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(backoff(u32::MAX), RETRY_MAX);
+    }
+}

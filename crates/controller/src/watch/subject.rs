@@ -1,0 +1,160 @@
+//! A Pod, or the Pods that a workload will make: what of them decides about identities.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Object;
+use pillion_core::service_account::names;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A Pod, or the Pods that a workload will make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// `Pod`, `Deployment`, ...
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// A Pod with what decides about identities, and nothing else: labels, `serviceAccountName`,
+    /// `automountServiceAccountToken`.
+    pub pod: Value,
+    /// The Secrets with tokens of sidecars that it mounts, ascending.
+    pub token_secrets: Vec<String>,
+    /// Whether all of its containers have ended for good. Workloads never do.
+    pub is_finished: bool,
+}
+
+/// What is read of a Pod.
+pub(super) type PodObject = Object<PodSpec, PodStatus>;
+/// What is read of a workload.
+pub(super) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodSpec {
+    service_account_name: Option<String>,
+    automount_service_account_token: Option<bool>,
+    volumes: Option<Vec<Volume>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct PodStatus {
+    phase: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct NoStatus {}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Volume {
+    secret: Option<SecretVolume>,
+    projected: Option<Projected>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SecretVolume {
+    secret_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Projected {
+    sources: Option<Vec<Source>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Source {
+    secret: Option<SecretSource>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct SecretSource {
+    name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WorkloadSpec {
+    template: Option<Template>,
+    /// A `CronJob`'s.
+    job_template: Option<JobTemplate>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct JobTemplate {
+    spec: Option<JobSpec>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct JobSpec {
+    template: Option<Template>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Template {
+    metadata: Option<ObjectMeta>,
+    spec: Option<PodSpec>,
+}
+
+impl Subject {
+    pub(super) fn of_pod(pod: PodObject) -> Self {
+        let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();
+        let is_finished = matches!(phase.as_str(), "Succeeded" | "Failed");
+        let labels = pod.metadata.labels.clone();
+        Self { is_finished, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
+    }
+
+    /// Nothing for a workload that belongs to another one, which is asked instead.
+    pub(super) fn of_workload(kind: &'static str, workload: WorkloadObject) -> Option<Self> {
+        let owners = workload.metadata.owner_references.as_deref().unwrap_or_default();
+        if owners.iter().any(|owner| owner.controller == Some(true)) {
+            return None;
+        }
+        let WorkloadSpec { template, job_template } = workload.spec;
+        let template = template.or_else(|| job_template?.spec?.template)?;
+        let labels = template.metadata.and_then(|metadata| metadata.labels);
+        Some(Self::new(kind, workload.metadata, labels, template.spec.unwrap_or_default()))
+    }
+
+    fn new(
+        kind: &'static str,
+        metadata: ObjectMeta,
+        labels: Option<std::collections::BTreeMap<String, String>>,
+        spec: PodSpec,
+    ) -> Self {
+        let namespace = metadata.namespace.unwrap_or_default();
+        let pod = json!({
+            "metadata": {"namespace": namespace, "labels": labels.unwrap_or_default()},
+            "spec": {
+                "serviceAccountName": spec.service_account_name.unwrap_or_default(),
+                "automountServiceAccountToken": spec.automount_service_account_token
+            }
+        });
+        let mut token_secrets: Vec<String> = spec
+            .volumes
+            .unwrap_or_default()
+            .into_iter()
+            .flat_map(|volume| {
+                let sources = volume.projected.and_then(|projected| projected.sources).unwrap_or_default();
+                let projected = sources.into_iter().filter_map(|source| source.secret?.name);
+                volume.secret.and_then(|secret| secret.secret_name).into_iter().chain(projected).collect::<Vec<_>>()
+            })
+            .filter(|name| name.starts_with(names::TOKEN_SECRET_PREFIX))
+            .collect();
+        token_secrets.sort_unstable();
+        token_secrets.dedup();
+        let (name, uid) = (metadata.name.unwrap_or_default(), metadata.uid.unwrap_or_default());
+        Self { kind, namespace, name, uid, pod, token_secrets, is_finished: false }
+    }
+}

@@ -1,0 +1,83 @@
+use serde_json::{Value, json};
+
+use super::subject::{PodObject, WorkloadObject};
+use super::*;
+
+fn pod(value: Value) -> Subject {
+    Subject::of_pod(serde_json::from_value::<PodObject>(value).expect("a Pod"))
+}
+
+fn workload(value: Value) -> Option<Subject> {
+    Subject::of_workload("Deployment", serde_json::from_value::<WorkloadObject>(value).expect("a workload"))
+}
+
+#[test]
+fn of_a_pod_what_decides_about_identities_is_kept() {
+    let seen = pod(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "labels": {"app": "web"}, "annotations": {"a": "b"}},
+        "spec": {
+            "serviceAccountName": "default", "containers": [{"name": "app", "image": "app"}],
+            "volumes": [
+                {"name": "a", "secret": {"secretName": "sidecarset-token-b"}},
+                {"name": "b", "projected": {"sources": [
+                    {"secret": {"name": "sidecarset-token-a"}}, {"secret": {"name": "other"}},
+                    {"serviceAccountToken": {"path": "token"}}
+                ]}},
+                {"name": "c", "emptyDir": {}}, {"name": "d", "projected": {"sources": null}}
+            ]
+        },
+        "status": {"phase": "Succeeded", "podIP": "10.0.0.1"}
+    }));
+    assert_eq!(seen.token_secrets, ["sidecarset-token-a", "sidecarset-token-b"]);
+    assert!(seen.is_finished);
+    assert_eq!(
+        seen.pod,
+        json!({
+            "metadata": {"namespace": "shop", "labels": {"app": "web"}},
+            "spec": {"serviceAccountName": "default", "automountServiceAccountToken": null}
+        })
+    );
+}
+
+#[test]
+fn g6_a_workload_that_belongs_to_another_is_left_out() {
+    let of = |owners: Value| {
+        workload(json!({
+            "metadata": {"name": "web", "namespace": "shop", "ownerReferences": owners},
+            "spec": {"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}}
+        }))
+    };
+    let owner = |controller: bool| json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": controller}]);
+    assert!(of(json!([])).is_some());
+    assert!(of(owner(false)).is_some());
+    assert!(of(owner(true)).is_none());
+}
+
+#[test]
+fn g6_a_cron_job_is_asked_for_the_template_of_its_jobs() {
+    let template = json!({"metadata": {"labels": {"app": "nightly"}}, "spec": {"serviceAccountName": "own"}});
+    let seen = workload(json!({
+        "metadata": {"name": "nightly", "namespace": "shop"},
+        "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": template}}}
+    }));
+    let pod = seen.map(|seen| seen.pod).unwrap_or_default();
+    assert_eq!(pod["metadata"]["labels"], json!({"app": "nightly"}));
+    assert_eq!(pod["spec"]["serviceAccountName"], "own");
+}
+
+#[test]
+fn a_list_replaces_what_was_there_and_tells_where_something_was() {
+    let kept = Kept::default();
+    kept.put("a".to_owned(), "one".to_owned(), 1);
+    assert!(!kept.is_listed());
+    kept.start_list();
+    kept.add_to_list("b".to_owned(), "two".to_owned(), 2);
+    assert_eq!(kept.len(), 1, "a list counts when it is complete");
+    assert_eq!(kept.end_list().into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    assert!(kept.is_listed());
+    assert!(kept.get("a", "one").is_none());
+    assert_eq!(kept.get("b", "two").as_deref(), Some(&2));
+    kept.take("b", "two");
+    assert!(kept.is_empty() && kept.namespaces().is_empty());
+}

@@ -1,0 +1,192 @@
+//! Carrying out the steps of a plan.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use pillion_core::json;
+use pillion_core::lookup::ObjectRef;
+use pillion_core::plan::Step;
+use serde_json::{Value, json};
+
+/// The owner of every field that the controller applies.
+pub const FIELD_MANAGER: &str = "pillion-controller";
+/// How long one write may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why a step was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {verb} {kind} \"{}{name}\": {problem}", .namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default())]
+pub struct WriteError {
+    /// `create`, `apply`, `patch`, `delete`.
+    pub verb: &'static str,
+    /// The kind of the object.
+    pub kind: String,
+    /// Its namespace, where it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What was wrong.
+    pub problem: Problem,
+}
+
+/// What was wrong with a write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// An object of this name is there. The next plan sees it.
+    #[error("it is there already")]
+    AlreadyExists,
+    /// It is not as it was seen. The next plan sees it as it is.
+    #[error("it was changed since it was read")]
+    Conflict,
+    /// It, or the namespace that it belongs to, is gone.
+    #[error("it is not there")]
+    NotFound,
+    /// The namespace is being deleted, and takes nothing new.
+    #[error("its namespace is being deleted")]
+    NamespaceTerminating,
+    /// The API server grants nobody a permission that the one who grants it does not hold (`serviceaccounts.md` P6).
+    #[error("{0}")]
+    Escalation(String),
+    /// The controller may not do this.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The object is not valid; trying again does not help.
+    #[error("{0}")]
+    Invalid(String),
+    /// Anything else: no connection, no answer in time, an error of the API server.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Problem {
+    /// What an error of the client says. Texts are the API server's, and hold no values of Secrets.
+    pub fn of(error: &kube::Error) -> Self {
+        let kube::Error::Api(status) = error else { return Self::Failed(error.to_string()) };
+        let cause = |reason: &str| {
+            status.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
+        };
+        match (status.code, status.reason.as_str()) {
+            (409, "AlreadyExists") => Self::AlreadyExists,
+            (409, _) => Self::Conflict,
+            (404, _) => Self::NotFound,
+            (403, _) if cause("NamespaceTerminating") => Self::NamespaceTerminating,
+            // The API server has no reason of its own for this.
+            (403, _) if status.message.contains("attempting to grant RBAC permissions not currently held") => {
+                Self::Escalation(status.message.clone())
+            }
+            (403, _) => Self::Forbidden(status.message.clone()),
+            (400 | 422, _) => Self::Invalid(status.message.clone()),
+            _ => Self::Failed(status.message.clone()),
+        }
+    }
+}
+
+/// Carries out one step, and answers the object as it is afterwards; nothing after a deletion.
+///
+/// # Errors
+/// [`WriteError`]. Deleting what is gone is none.
+pub async fn carry_out(client: &Client, step: &Step) -> Result<Option<Value>, WriteError> {
+    let (verb, object) = match step {
+        Step::Create(object) => ("create", reference(object)),
+        Step::Apply(object) => ("apply", reference(object)),
+        Step::Patch { object, .. } => ("patch", named(object)),
+        Step::Delete { object, .. } => ("delete", named(object)),
+    };
+    let problem = match tokio::time::timeout(PATIENCE, send(client, step, &object)).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(problem)) => problem,
+        Err(_) => Problem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
+    };
+    let Named { kind, namespace, name, .. } = object;
+    Err(WriteError { verb, kind, namespace, name, problem })
+}
+
+struct Named {
+    api_version: String,
+    kind: String,
+    namespace: Option<String>,
+    name: String,
+}
+
+fn reference(object: &Value) -> Named {
+    let text = |path: &[&str]| json::text(object, path).to_owned();
+    let namespace = text(&["metadata", "namespace"]);
+    Named {
+        api_version: text(&["apiVersion"]),
+        kind: text(&["kind"]),
+        namespace: (!namespace.is_empty()).then_some(namespace),
+        name: text(&["metadata", "name"]),
+    }
+}
+
+fn named(object: &ObjectRef) -> Named {
+    let ObjectRef { api_version, kind, namespace, name } = object;
+    Named {
+        api_version: (*api_version).to_owned(),
+        kind: (*kind).to_owned(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+    }
+}
+
+async fn send(client: &Client, step: &Step, object: &Named) -> Result<Option<Value>, Problem> {
+    let failed = |error: kube::Error| Problem::of(&error);
+    let api = api(client, object);
+    let answer = match step {
+        Step::Create(body) => {
+            let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+            api.create(&params, &typed(body)?).await.map_err(failed)?
+        }
+        Step::Apply(body) => api
+            .patch(&object.name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(body))
+            .await
+            .map_err(failed)?,
+        Step::Patch { uid, resource_version, patch, .. } => {
+            let mut body = patch.clone();
+            let mut precondition = json!({"metadata": {"uid": uid}});
+            if let (Some(version), Some(metadata)) = (resource_version, precondition.pointer_mut("/metadata")) {
+                *metadata = json!({"uid": uid, "resourceVersion": version});
+            }
+            merge(&mut body, precondition);
+            let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+            api.patch(&object.name, &params, &Patch::Merge(body)).await.map_err(failed)?
+        }
+        Step::Delete { uid, resource_version, .. } => {
+            let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            return match api.delete(&object.name, &params).await.map_err(failed) {
+                Ok(_) | Err(Problem::NotFound) => Ok(None),
+                Err(problem) => Err(problem),
+            };
+        }
+    };
+    serde_json::to_value(answer).map(Some).map_err(|error| Problem::Failed(error.to_string()))
+}
+
+fn typed(body: &Value) -> Result<DynamicObject, Problem> {
+    serde_json::from_value(body.clone()).map_err(|error| Problem::Invalid(error.to_string()))
+}
+
+/// Adds what is in `more` to an object.
+fn merge(body: &mut Value, more: Value) {
+    match (body, more) {
+        (Value::Object(body), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(body.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (body, more) => *body = more,
+    }
+}
+
+/// The kinds that are written are regular: their resource is their name in lower case with an `s`.
+fn api(client: &Client, object: &Named) -> Api<DynamicObject> {
+    let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &object.kind));
+    match &object.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
