@@ -1,0 +1,169 @@
+//! Tokens that never expire, signed with the key of the cluster's ServiceAccounts, as kube-controller-manager does
+//! (`serviceaccounts.md` C2.10). They are JSON Web Signatures (RFC 7515) in compact form.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rustls::SignatureScheme;
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::sign;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// Signature schemes with their names in tokens, and the bytes of one of the two numbers that an elliptic-curve
+/// signature consists of.
+const SCHEMES: [(SignatureScheme, &str, Option<usize>); 3] = [
+    (SignatureScheme::RSA_PKCS1_SHA256, "RS256", None),
+    (SignatureScheme::ECDSA_NISTP256_SHA256, "ES256", Some(32)),
+    (SignatureScheme::ECDSA_NISTP384_SHA384, "ES384", Some(48)),
+];
+
+/// Why nothing can be signed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// There is no private key in the file.
+    #[error("there is no private key in PEM: {0}")]
+    NoKey(String),
+    /// It is of a kind that tokens are not signed with.
+    #[error("the private key is neither RSA nor ECDSA on P-256 or P-384")]
+    Unsupported,
+    /// It could not be used.
+    #[error("the token was not signed: {0}")]
+    Failed(String),
+}
+
+/// A private key that signs tokens. It is not printed.
+#[derive(Clone)]
+pub struct SigningKey {
+    key: Arc<dyn sign::SigningKey>,
+    scheme: SignatureScheme,
+    algorithm: &'static str,
+    half: Option<usize>,
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SigningKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// The key in a PEM file: PKCS #1, PKCS #8 or SEC 1, the first that is there.
+    ///
+    /// # Errors
+    /// [`KeyError::NoKey`] or [`KeyError::Unsupported`].
+    pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| KeyError::NoKey(error.to_string()))?;
+        let key = any_supported_type(&key).map_err(|_| KeyError::Unsupported)?;
+        let fits = |(scheme, ..): &&(SignatureScheme, _, _)| key.choose_scheme(&[*scheme]).is_some();
+        let &(scheme, algorithm, half) = SCHEMES.iter().find(fits).ok_or(KeyError::Unsupported)?;
+        Ok(Self { key, scheme, algorithm, half })
+    }
+
+    /// A token with these claims.
+    ///
+    /// # Errors
+    /// [`KeyError::Failed`].
+    pub(super) fn sign(&self, claims: &Value) -> Result<String, KeyError> {
+        let failed = |reason: String| KeyError::Failed(reason);
+        let mut header = json!({"alg": self.algorithm});
+        // The API server finds the key by the digest of its public half; without a name it tries all that it has.
+        if let (Some(public), Some(header)) = (self.key.public_key(), header.as_object_mut()) {
+            let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(public.as_ref()));
+            header.insert("kid".to_owned(), digest.into());
+        }
+        let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let message = format!("{}.{}", encode(&header), encode(claims));
+        let signer = self.key.choose_scheme(&[self.scheme]).ok_or(KeyError::Unsupported)?;
+        let signature = signer.sign(message.as_bytes()).map_err(|error| failed(error.to_string()))?;
+        let signature = match self.half {
+            None => signature,
+            Some(half) => fixed(&signature, half).ok_or_else(|| failed("its form is not known".to_owned()))?,
+        };
+        Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// The two numbers of a DER signature (RFC 3279, 2.2.3) one after the other, each of so many bytes, as tokens have
+/// them (RFC 7518, 3.4).
+fn fixed(der: &[u8], half: usize) -> Option<Vec<u8>> {
+    // Less than 128 bytes, so every length is one byte.
+    let (sequence, rest) = element(der, 0x30)?;
+    let (first, left) = element(sequence, 0x02)?;
+    let (second, end) = element(left, 0x02)?;
+    if !rest.is_empty() || !end.is_empty() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(2 * half);
+    for number in [first, second] {
+        // A zero stands before a number whose first bit is set.
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        let digits = number.get(zeros..)?;
+        out.resize(out.len() + half.checked_sub(digits.len())?, 0);
+        out.extend_from_slice(digits);
+    }
+    Some(out)
+}
+
+/// What is in the first element, which has this tag, and what comes after it.
+fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let [own, length, rest @ ..] = der else { return None };
+    if *own != tag || *length >= 0x80 {
+        return None;
+    }
+    rest.split_at_checked(usize::from(*length))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::p256(&rcgen::PKCS_ECDSA_P256_SHA256, "ES256", 64)]
+    #[case::p384(&rcgen::PKCS_ECDSA_P384_SHA384, "ES384", 96)]
+    fn c2_10_a_token_says_how_and_by_which_key_it_is_signed(
+        #[case] kind: &'static rcgen::SignatureAlgorithm,
+        #[case] algorithm: &str,
+        #[case] length: usize,
+    ) {
+        use rcgen::PublicKeyData as _;
+
+        let pair = rcgen::KeyPair::generate_for(kind).expect("a key");
+        let key = SigningKey::from_pem(pair.serialize_pem().as_bytes()).expect("a key");
+        // Enough signatures for numbers of every length.
+        for _ in 0..32 {
+            let token = key.sign(&json!({"sub": "me"})).expect("a token");
+            let parts: Vec<_> = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).expect("base64")).collect();
+            let header: Value = serde_json::from_slice(&parts[0]).expect("a header");
+            let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(pair.subject_public_key_info()));
+            assert_eq!(header, json!({"alg": algorithm, "kid": digest}));
+            assert_eq!(parts[1], br#"{"sub":"me"}"#);
+            assert_eq!(parts[2].len(), length);
+        }
+        assert!(!format!("{key:?}").contains("BEGIN"));
+    }
+
+    #[test]
+    fn c2_10_other_keys_are_refused() {
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key");
+        let refused = SigningKey::from_pem(pair.serialize_pem().as_bytes()).err();
+        assert_eq!(refused, Some(KeyError::Unsupported));
+        assert!(matches!(SigningKey::from_pem(pair.public_key_pem().as_bytes()), Err(KeyError::NoKey(_))));
+    }
+
+    #[rstest]
+    #[case::short_numbers(&[0x30, 6, 2, 1, 5, 2, 1, 7], Some(vec![0, 5, 0, 7]))]
+    #[case::first_bit_set(&[0x30, 8, 2, 3, 0, 0xff, 1, 2, 1, 7], Some(vec![0xff, 1, 0, 7]))]
+    #[case::too_long(&[0x30, 8, 2, 3, 1, 2, 3, 2, 1, 7], None)]
+    #[case::something_after_it(&[0x30, 6, 2, 1, 5, 2, 1, 7, 0], None)]
+    #[case::cut_off(&[0x30, 6, 2, 1, 5, 2, 1], None)]
+    #[case::empty(&[], None)]
+    fn signatures_become_two_numbers_of_fixed_length(#[case] der: &[u8], #[case] expected: Option<Vec<u8>>) {
+        assert_eq!(fixed(der, 2), expected);
+    }
+}
