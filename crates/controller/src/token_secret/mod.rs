@@ -34,8 +34,9 @@ pub use start::{Refusal, check};
 pub const CONTROLLER: &str = "serviceaccount-token";
 /// The shortest life that the API server gives to a token (B6).
 pub const SHORTEST: Duration = Duration::from_mins(10);
-/// How often to look whether kube-controller-manager is gone.
+/// How often to look whether kube-controller-manager is gone, and, where that could not be read, whether it is there.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What it is told.
 #[derive(Clone, Debug)]
@@ -86,7 +87,7 @@ pub async fn run(context: Context, options: Options) {
     {
         tracing::error!(controller = CONTROLLER, %refusal, "not started");
         context.metrics.reconciled(CONTROLLER, "waiting", Duration::ZERO);
-        sleep(LOOK_AGAIN).await;
+        sleep(if matches!(refusal, Refusal::Rival(_)) { LOOK_AGAIN } else { ASK_AGAIN }).await;
     }
     let seen = Seen::watch(&context, options.authority.clone()).await;
     let looker = Looker { context: context.clone(), options: Arc::new(options), seen, retries: Arc::default() };

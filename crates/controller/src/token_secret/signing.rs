@@ -123,6 +123,37 @@ mod tests {
 
     use super::*;
 
+    /// Made for this test: `openssl genrsa -traditional 2048`.
+    const RSA: &str = "\
+-----BEGIN RSA PRIVATE KEY-----
+MIIEpAIBAAKCAQEAyX8K/le7Ed236XStf7sWZ21y0QDUsjHkaZhhWzndKSITp3qj
+GTTMKhQQvFhVDDpriT2MeISUy5ObNC2ekzpONjE2FYP6uPyFn9LjF5rY0/Avr5Rp
+MBEs2GrPIBF6FVgFydjpURCb2a7ADNdyBwxmOb5aiHOEll1rJ1fV92rJfZFFklcH
+wmSc8hWFESqWWsWQRlypjXHcNzWpcMoE2k7rAAyclBi2vZHes0tfknnJ9BCqh3VC
+bCEK+5fEVpbtRDgyPLuiEYh8puVVLY8Ga0qcKvSeDEKxXG0qL2Ff7s2mTe5lE/mJ
+hC+98viaG9qv2IarHFt6U25jsiuMDE6dQwNiWwIDAQABAoIBABOoNrDYazITgMEg
+NlrbLBTb+xMDszxNHLzmdjz5mKdOIT+5+ZZYbcB/I6DUNzvRqTMC06TgPknb9Qyy
+lKFFU2L7Cw0vSnLog7qzTp87ZoLKkERfRKHBUzArv1ggDFpvs2TdKenUJngmkarP
+C9s/LOveM6PTLTCkHXOBoKiZ/N0odhPKZiWfQo68kHIctzErOB4qX3Ox4bnxI+BO
+YLue5iabLZJ61usiKsQ6IW/QXJYfPGu/Uci9kTWZVTXDNx4CLm7ihJihrTBAj/BP
+JKnZBaw4eiqkWi2KzHfZaXyuZ/DOZ6Ae0gLUNGGlabYdEeFLqhhLBRztwKuq1k/2
+D7h3M4UCgYEA7tX/knA+Z1BLolUUtUEdStUpSLwnjJnFn0LYAbnAZfMKy/FtoE0q
+at37ohMS8njiSX11NZOo0GR6wwD7YnawyeHI9D5kiOb6PbXA8pCb2DO4B+EX8CnV
+LUoddubdOZPOzTv3u3QmBeU+rWuzZ/sGy3nkK+MBdWieNqPri98Hi7UCgYEA1/oV
+1YmrW4fWXv5tJ+BxWBDSvD9opRvfFG6Z0jKR2i1TpqV+pYaF7WvEtmSFwdHgVoyQ
+LOAu9NpR4vWxcwJ9o9phHKa+k44JopMMpGbB7JPKJ6bP1Fx/SElFidnBrB9493W6
+ujyN9wDmxpu90FlnUCFuLk7/NyT+oScbEUoUn88CgYEAwdnN00TpUZ+5k+usoCVW
+qitzk8ar7xHMdiSiAFyNDfKDm968VPTs7cp4+Ca1JTr6qB19KdxMk8BKZ8Z/Q38E
+pQduvNd7cCbRi47fKcI3y/bGcxa/AD5j+ZuDaMOfYaFXo/r9axet2PElu0qEVmxI
+KpUnnntk7q/YYo8PmvqOPFUCgYAy7OALGswR6ASvH3TjizOOnWDjTFxDWkAOlEmm
+24+yjy+DQtCK/R5FLj0S+L7lRbSNE9XHDxFjYLsgNeiigrrXUN3HILYdGsfA0sWP
+Wj9tpidrlBS7MRg+FjDUYUkeaclfKB5gXXjn/glsWTq3ju0iYs+VEcFx4kI8A3mJ
+aRtV1wKBgQCnJApioTCtK6ua1Iura5/zgQj7czhNUwB0Y9soA9znTK1yCOIgd5/c
+Be0ra99YXMt4Cquq4U4Gn7/0hDOOTTfGOz/6G5UcII3+hsITv39Dvec1TN2De5kX
+0qc9Hu8RCj3NtIBgC2DYHur2GxVmf1DeiaYKdRzQ2zhshuqeIf3oaQ==
+-----END RSA PRIVATE KEY-----
+";
+
     #[rstest]
     #[case::p256(&rcgen::PKCS_ECDSA_P256_SHA256, "ES256", 64)]
     #[case::p384(&rcgen::PKCS_ECDSA_P384_SHA384, "ES384", 96)]
@@ -146,6 +177,15 @@ mod tests {
             assert_eq!(parts[2].len(), length);
         }
         assert!(!format!("{key:?}").contains("BEGIN"));
+    }
+
+    /// The digest is of what openssl makes of the same header and claims; these signatures are always the same.
+    #[test]
+    fn c2_10_an_rsa_key_signs_as_openssl_does() {
+        let key = SigningKey::from_pem(RSA.as_bytes()).expect("a key");
+        let token = key.sign(&json!({"sub": "me"})).expect("a token");
+        let digest: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digest, "d72e70188652c0c0492463f5273f02b9e94c2ae215c70c631b9b3cb0c38739d5");
     }
 
     #[test]
