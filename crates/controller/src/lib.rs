@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod queue;
 pub mod read;
 pub mod root_ca;
+pub mod selection;
 pub mod sets;
 pub mod token_secret;
 pub mod watch;

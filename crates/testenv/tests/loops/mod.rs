@@ -71,7 +71,7 @@ impl Ahead {
 pub fn context(config: Config, faults: &Faults, clock: Clock) -> Context {
     let client = faults.client(config).unwrap();
     Context {
-        cluster: Arc::new(watch::Cluster::watch(&client)),
+        cluster: Arc::new(watch::Cluster::watch_only(&client, watch::Wanted::default())),
         settings: tokio::sync::watch::channel(Arc::new(Settings::default())).1,
         events: Events::new(client.clone(), None),
         metrics: Arc::new(Metrics::new()),

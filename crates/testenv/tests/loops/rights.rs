@@ -10,18 +10,17 @@ use serde_json::json;
 
 use super::{SOON, context, fixture, settled, start};
 
-/// Everybody's watches, and then what each of the four needs.
+/// What each of the four needs.
 const RULES: &str = r"
-  # What all controllers look at.
-  - {apiGroups: [''], resources: [namespaces, pods], verbs: [list, watch]}
-  - {apiGroups: [apps], resources: [deployments, statefulsets, daemonsets, replicasets], verbs: [list, watch]}
-  - {apiGroups: [batch], resources: [jobs, cronjobs], verbs: [list, watch]}
+  # Each of them.
+  - {apiGroups: [''], resources: [namespaces], verbs: [list, watch]}
   - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
   # serviceaccount
-  - {apiGroups: [''], resources: [serviceaccounts], verbs: [list, watch, create]}
+  - {apiGroups: [''], resources: [serviceaccounts], verbs: [create]}
+  - {apiGroups: [''], resources: [serviceaccounts], resourceNames: [default], verbs: [list, watch]}
   # root-ca-publisher
-  - {apiGroups: [''], resources: [configmaps], verbs: [list, watch, create]}
-  - {apiGroups: [''], resources: [configmaps], resourceNames: [kube-root-ca.crt], verbs: [patch]}
+  - {apiGroups: [''], resources: [configmaps], verbs: [create]}
+  - {apiGroups: [''], resources: [configmaps], resourceNames: [kube-root-ca.crt], verbs: [list, watch, patch]}
   # serviceaccount-token
   - {apiGroups: [''], resources: [serviceaccounts], verbs: [list, watch, get, patch]}
   - {apiGroups: [''], resources: [serviceaccounts/token], verbs: [create]}
