@@ -146,6 +146,11 @@ impl Cluster {
     }
 }
 
+/// The phase of a Namespace (`status.phase`), or `""` where it has none yet.
+pub fn phase(namespace: &Namespace) -> &str {
+    namespace.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
 async fn keep_namespaces(client: Client, writer: reflector::store::Writer<Namespace>, changes: Changes) {
     let events = watch_kind(Api::<Namespace>::all(client), watcher::Config::default())
         .default_backoff()
