@@ -73,7 +73,7 @@ proptest! {
             prop_assert_eq!(&settled.moves, &vec![]);
             let next = settled.next.unwrap().0 - skew;
             if restarts {
-                prop_assert_eq!(&look(&server, (now + next) / 2 + skew).moves, &vec![]);
+                prop_assert_eq!(&look(&server, i64::midpoint(now, next) + skew).moves, &vec![]);
             }
             now = next + late;
             prop_assert!(now < server.valid_until, "{now} is after {}", server.valid_until);
