@@ -11,6 +11,7 @@ pub mod leader;
 pub mod metrics;
 pub mod queue;
 pub mod sets;
+pub mod tokens;
 pub mod watch;
 pub mod write;
 

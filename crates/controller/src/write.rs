@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The owner of every field that the controller applies.
 pub const FIELD_MANAGER: &str = "pillion-controller";
 /// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a step was not carried out.
 #[derive(Debug, thiserror::Error)]
