@@ -5,7 +5,7 @@ use super::*;
 use crate::json::parse;
 
 /// The settings with these SidecarSets, given as name, mode, behaviour and account, for Pods with the label `app: web`.
-fn settings(sets: &[(&str, &str, &str, &str)], service_accounts: Value) -> Settings {
+fn settings(sets: &[(&str, &str, &str, &str)], service_accounts: &Value) -> Settings {
     let sets: Vec<Value> = sets
         .iter()
         .map(|(name, mode, behaviour, account)| {
@@ -72,12 +72,12 @@ fn g6_a_pod_needs_what_the_policy_will_ask_for(
     #[case] account: &str,
     #[case] needed: Demand,
 ) {
-    assert_eq!(demand_in(&settings(sets, json!({})), &shop(), &pod(account)), needed);
+    assert_eq!(demand_in(&settings(sets, &json!({})), &shop(), &pod(account)), needed);
 }
 
 #[test]
 fn g6_what_matches_needs_and_nothing_else() {
-    let settings = settings(&MERGE, json!({}));
+    let settings = settings(&MERGE, &json!({}));
     let other = json!({"metadata": {"labels": {"app": "db"}}, "spec": {}});
     assert_eq!(demand_in(&settings, &shop(), &other), Demand::default());
     let mut closed = settings.clone();
@@ -95,7 +95,7 @@ fn g6_what_matches_needs_and_nothing_else() {
 #[test]
 fn p8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
     let with = |edit: fn(&mut Value)| {
-        let mut settings = settings(&[MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")], json!({}));
+        let mut settings = settings(&[MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")], &json!({}));
         edit(settings.sidecar_sets[2].as_value_mut());
         demand_in(&settings, &shop(), &pod(""))
     };
@@ -115,7 +115,7 @@ fn p8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
 
 #[test]
 fn a5_an_own_account_isolates_where_the_settings_say_so() {
-    let settings = settings(&MERGE, json!({"onAppServiceAccount": "Isolate"}));
+    let settings = settings(&MERGE, &json!({"onAppServiceAccount": "Isolate"}));
     assert_eq!(demand_in(&settings, &shop(), &pod("own")), isolated(&["a-account", "b-account"]));
     // B0: a further token counts as an account of the Pod's own.
     let token = parse(
@@ -132,7 +132,7 @@ fn a5_an_own_account_isolates_where_the_settings_say_so() {
 fn v3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
     let sets = [MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")];
     for (on_missing, needed) in [("Skip", &["a", "b"][..]), ("Deny", &["a", "b", "c"])] {
-        let settings = settings(&sets, json!({"onMissing": on_missing}));
+        let settings = settings(&sets, &json!({"onMissing": on_missing}));
         let namespace = shop();
         let demands = Demands::new(&settings.sidecar_sets, &settings, &namespace);
         assert_eq!(demands.of(&pod(""), &|account| account != "c-account"), merged(needed), "{on_missing}");
@@ -153,7 +153,7 @@ fn g6_a_prepared_namespace_has_every_combination_of_up_to_four() {
         let (combinations, merging) = Demands::new(&settings.sidecar_sets, settings, &namespace).combinations();
         (combinations.iter().map(|sets| sets.join("")).collect::<Vec<_>>(), merging)
     };
-    let settings_of = |sets: &[(&str, &str, &str, &str)]| settings(sets, json!({}));
+    let settings_of = |sets: &[(&str, &str, &str, &str)]| settings(sets, &json!({}));
     assert_eq!(combinations(&settings_of(&sets)), (vec!["ac".to_owned(), "bc".to_owned(), "abc".to_owned()], 3));
     let many = ["a", "b", "c", "d", "e"].map(|name| (name, "SidecarsOnly", "Merge", name));
     let (found, merging) = combinations(&settings_of(&many));
