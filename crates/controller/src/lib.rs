@@ -18,6 +18,7 @@ pub mod root_ca;
 pub mod selection;
 pub mod sets;
 pub mod token_secret;
+pub mod tokens;
 pub mod watch;
 pub mod write;
 

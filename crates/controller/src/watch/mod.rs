@@ -26,6 +26,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 pub use kept::Kept;
+pub(crate) use subject::PodObject;
 pub use subject::Subject;
 
 /// How many changes a controller may be behind before it has to look at everything.

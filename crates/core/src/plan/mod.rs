@@ -8,6 +8,7 @@ pub mod demand;
 pub mod legacy_token;
 pub mod root_ca;
 pub mod token_secret;
+pub mod tokens;
 
 use serde_json::Value;
 
