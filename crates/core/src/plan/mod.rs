@@ -3,6 +3,8 @@
 //! A plan is made from what was seen, by functions without a clock, a client or chance in them; whoever carries it out
 //! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
 
+pub mod bundle;
+
 use serde_json::Value;
 
 use crate::lookup::ObjectRef;
