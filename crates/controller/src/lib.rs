@@ -10,6 +10,7 @@ pub mod health;
 pub mod leader;
 pub mod metrics;
 pub mod queue;
+pub mod selection;
 pub mod watch;
 pub mod write;
 
