@@ -3,6 +3,7 @@
 //! Each of them sees objects through [`watch`], makes a plan with a pure function of `pillion_core::plan`, and carries
 //! it out with [`write`](mod@write). [`run`] starts those that are chosen, once this replica holds the Lease.
 
+pub mod bundle;
 pub mod client;
 pub mod context;
 pub mod events;
