@@ -12,6 +12,7 @@ pub mod leader;
 pub mod metrics;
 pub mod queue;
 pub mod selection;
+pub mod sets;
 pub mod watch;
 pub mod write;
 

@@ -31,6 +31,7 @@ mod binaries;
 mod certificates;
 mod cluster;
 mod error;
+pub mod faults;
 mod identity;
 mod keeper;
 mod manifest;

@@ -73,6 +73,25 @@ impl Identities {
         if reasons.is_empty() { Ok(identities) } else { Err(reasons) }
     }
 
+    /// The account that a Pod comes with, as it is after injection.
+    pub fn app<'a>(&self, pod: &'a Value, owners: &Owners) -> App<'a> {
+        // Only owners of the token that the Pod would run under may have further ones (B0).
+        let mut sharing = Owners::new();
+        for set in self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate) {
+            let containers = owners.get(&set.sidecar_set).cloned().unwrap_or_default();
+            sharing.insert(set.sidecar_set.clone(), containers);
+        }
+        App {
+            account: account(pod),
+            automount: if tokens::is_misled(pod) {
+                Some(false)
+            } else {
+                json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool)
+            },
+            further_token: tokens::further_token(pod, &sharing),
+        }
+    }
+
     /// Decides about a Pod as it is after injection.
     ///
     /// # Errors
@@ -85,21 +104,7 @@ impl Identities {
         rules: &Rules,
         lookup: &dyn Lookup,
     ) -> Result<Decision, Vec<Reason>> {
-        // Only owners of the token that the Pod would run under may have further ones (B0).
-        let mut sharing = Owners::new();
-        for set in self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate) {
-            let containers = owners.get(&set.sidecar_set).cloned().unwrap_or_default();
-            sharing.insert(set.sidecar_set.clone(), containers);
-        }
-        let app = App {
-            account: account(pod),
-            automount: if tokens::is_misled(pod) {
-                Some(false)
-            } else {
-                json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool)
-            },
-            further_token: tokens::further_token(pod, &sharing),
-        };
+        let app = self.app(pod, owners);
         decide::decide(&self.asking, app, namespace, rules, lookup)
     }
 
@@ -147,7 +152,7 @@ pub fn assert(
 }
 
 /// The containers of each set by the names that they have in a Pod, hot-upgrade halves included.
-fn owners(sets: &[SidecarSet]) -> Owners {
+pub fn owners(sets: &[SidecarSet]) -> Owners {
     let mut owners = Owners::new();
     for set in sets {
         let mut containers = Set::new();

@@ -87,8 +87,12 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
     (suitable, reasons)
 }
 
-/// P-4 to P-6. Labels come first: they cost nothing, a Namespace may cost a look-up.
-fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) -> Result<bool, Vec<Reason>> {
+/// Whether a set matches a Pod (P-4 to P-6), canaries or not. Labels come first: they cost nothing, a Namespace may cost
+/// a look-up.
+///
+/// # Errors
+/// The Namespace could not be read, or the selector cannot be parsed.
+pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) -> Result<bool, Vec<Reason>> {
     if set.paused || !set.is_candidate(query.namespace) {
         return Ok(false);
     }

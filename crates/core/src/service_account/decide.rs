@@ -73,12 +73,34 @@ pub struct Decision {
     pub kept: Vec<(String, String)>,
 }
 
+/// Who is to get which identity, as far as it can be said before anybody has asked whether a merged account is ready.
+#[derive(Clone, Debug)]
+pub struct Resolved<'a> {
+    /// With who goes without, and nothing else.
+    decision: Decision,
+    isolated: Vec<&'a Asking>,
+    shared: Vec<&'a Asking>,
+    target: Target,
+    automounts: bool,
+}
+
+impl<'a> Resolved<'a> {
+    /// The sets that a merged account has to stand for (M in A4); `None` where there is no need of one.
+    pub fn merged(&self) -> Option<&[&'a Asking]> {
+        matches!(self.target, Target::Merged(_)).then_some(self.shared.as_slice())
+    }
+
+    /// The accounts of which sidecars mount a token from a Secret (B1), in the order of the sets.
+    pub fn isolated(&self) -> impl Iterator<Item = &'a str> {
+        let of_pod = self.target.name();
+        self.isolated.iter().map(|set| set.account.as_str()).filter(move |account| of_pod != Some(*account))
+    }
+}
+
 /// Decides for the sets that ask. Nothing is looked up where nothing is asked.
 ///
 /// # Errors
-/// Every reason to refuse the Pod: protected namespace, account not allowed, mode not allowed, the app's own account
-/// (`Deny`), accounts that are missing (`Deny`) or could not be read (503), conflicts (`Deny`), merged accounts that
-/// are not ready (503) or stand for other sets (403).
+/// As [`resolve`], and merged accounts that are not ready (503) or stand for other sets (403).
 pub fn decide(
     asking: &[Asking],
     app: App<'_>,
@@ -86,6 +108,34 @@ pub fn decide(
     rules: &Rules,
     lookup: &dyn Lookup,
 ) -> Result<Decision, Vec<Reason>> {
+    let Resolved { mut decision, isolated, shared, target, automounts } =
+        resolve(asking, app, namespace, rules, lookup)?;
+    let runs_as = match target {
+        Target::Merged(name) => {
+            merged::ready(&name, &shared, namespace, lookup).map_err(|reason| vec![reason])?;
+            Some(name)
+        }
+        Target::Account(name) => Some(name),
+        Target::Nobody | Target::Conflict => None,
+    };
+    settle(&mut decision, &isolated, &shared, runs_as, app, automounts);
+    Ok(decision)
+}
+
+/// Decides as far as it can be done without the merged objects: of accounts, only those are looked up that the sets
+/// name.
+///
+/// # Errors
+/// Every reason to refuse the Pod: protected namespace, account not allowed, mode not allowed, the app's own account
+/// (`Deny`), accounts that are missing (`Deny`) or could not be read (503), conflicts (`Deny`), the merged account of
+/// other sets (403).
+pub fn resolve<'a>(
+    asking: &'a [Asking],
+    app: App<'_>,
+    namespace: &str,
+    rules: &Rules,
+    lookup: &dyn Lookup,
+) -> Result<Resolved<'a>, Vec<Reason>> {
     let mut reasons: Vec<Reason> = asking.iter().filter_map(|set| not_allowed(set, namespace, rules)).collect();
     let mut decision = Decision::default();
     let (mut isolated, mut shared): (Vec<&Asking>, Vec<&Asking>) =
@@ -153,30 +203,20 @@ pub fn decide(
     {
         return Err(vec![greedy(app.account, container)]);
     }
-    let runs_as = match target {
-        Target::Conflict => {
-            let remedy = "give them one account, the behaviour Merge or the mode Isolate";
-            for set in shared.drain(..) {
-                let why = conflict(set, namespace);
-                match rules.on_conflict {
-                    Otherwise::Skip => decision.skipped.push((set.sidecar_set.clone(), why)),
-                    Otherwise::Deny => reasons.push(reason(set, Code::Forbidden, why, remedy)),
-                }
+    if matches!(target, Target::Conflict) {
+        let remedy = "give them one account, the behaviour Merge or the mode Isolate";
+        for set in shared.drain(..) {
+            let why = conflict(set, namespace);
+            match rules.on_conflict {
+                Otherwise::Skip => decision.skipped.push((set.sidecar_set.clone(), why)),
+                Otherwise::Deny => reasons.push(reason(set, Code::Forbidden, why, remedy)),
             }
-            if !reasons.is_empty() {
-                return Err(reasons);
-            }
-            None
         }
-        Target::Merged(name) => {
-            merged::ready(&name, &shared, namespace, lookup).map_err(|reason| vec![reason])?;
-            Some(name)
+        if !reasons.is_empty() {
+            return Err(reasons);
         }
-        Target::Account(name) => Some(name),
-        Target::Nobody => None,
-    };
-    settle(&mut decision, &isolated, &shared, runs_as, app, automounts);
-    Ok(decision)
+    }
+    Ok(Resolved { decision, isolated, shared, target, automounts })
 }
 
 /// Fills in the decision, once it is clear who gets what.
@@ -215,6 +255,7 @@ fn settle(
 }
 
 /// The account that some sets want a Pod to run under.
+#[derive(Clone, Debug)]
 enum Target {
     /// No set wants anything.
     Nobody,

@@ -1,0 +1,115 @@
+//! The SidecarSets that the policy may inject: those of its settings, and those of the cluster.
+
+use std::collections::BTreeSet;
+
+use pillion_core::json;
+use pillion_core::settings::Settings;
+use pillion_core::sidecar_set::SidecarSet;
+use pillion_core::sidecar_set::decode::decode;
+use serde_json::Value;
+
+use crate::context::Context;
+
+/// All SidecarSets, and what cannot be one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sets {
+    /// In their v1beta1 form, as they are written, by name; no name twice.
+    pub sets: Vec<SidecarSet>,
+    /// Custom resources that are left out, by name.
+    pub refused: Vec<Refused>,
+    /// Why those of the settings cannot be read, where they cannot: then nothing may be concluded from their absence.
+    pub problem: Option<String>,
+}
+
+/// A custom resource that is left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// Its name.
+    pub name: String,
+    /// Why, in one line.
+    pub why: String,
+}
+
+impl Sets {
+    /// As they are seen now. What admission would refuse for its values is in there all the same, as it is when a Pod is
+    /// admitted.
+    pub fn of(context: &Context) -> Self {
+        let settings = context.settings.borrow().clone();
+        Self::union(&settings, context.cluster.sidecar_sets.all().iter().map(AsRef::as_ref))
+    }
+
+    /// Those of the settings, and the custom resources, whose names they have taken before them: the policy takes none
+    /// of two SidecarSets of one name.
+    pub fn union<'a>(settings: &Settings, resources: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut all = Self::default();
+        match settings.all_sidecar_sets() {
+            Ok(sets) => all.sets = sets.into_owned(),
+            Err(error) => all.problem = Some(format!("the bundle of the settings {error}")),
+        }
+        let taken: BTreeSet<String> = all.sets.iter().map(|set| set.name().to_owned()).collect();
+        for resource in resources {
+            let name = json::text(resource, &["metadata", "name"]).to_owned();
+            let why = if taken.contains(&name) {
+                "the settings have a SidecarSet of this name".to_owned()
+            } else {
+                match decode(resource.clone()) {
+                    Ok(decoded) => {
+                        all.sets.push(decoded.into_sidecar_set());
+                        continue;
+                    }
+                    Err(errors) => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+                }
+            };
+            all.refused.push(Refused { name, why });
+        }
+        all.sets.sort_by(|one, other| one.name().cmp(other.name()));
+        all
+    }
+
+    /// Whether nobody knows what this SidecarSet says: nothing may be concluded from its absence.
+    pub fn is_unknown(&self, name: &str) -> bool {
+        self.problem.is_some() || self.refused.iter().any(|refused| refused.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(version: &str, name: &str, spec: &Value) -> Value {
+        json!({"apiVersion": format!("apps.kruise.io/{version}"), "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec})
+    }
+
+    #[test]
+    fn sets_of_both_versions_and_of_the_settings_are_one_list() {
+        let settings = Settings::decode(json!({"sidecarSets": [set("v1beta1", "b", &json!({}))]})).unwrap_or_default();
+        let resources = [
+            set("v1alpha1", "a", &json!({"namespace": "shop"})),
+            set("v1beta1", "b", &json!({"paused": true})),
+            set("v1beta1", "c", &json!({"containers": {}})),
+        ];
+        let all = Sets::union(&settings, &resources);
+        let names: Vec<_> = all.sets.iter().map(SidecarSet::name).collect();
+        assert_eq!(names, ["a", "b"]);
+        let selector = all.sets.first().and_then(|set| set.spec(&["namespaceSelector"]));
+        assert_eq!(selector, Some(&json!({"matchLabels": {"kubernetes.io/metadata.name": "shop"}})));
+        let refused = |name: &str, why: &str| Refused { name: name.to_owned(), why: why.to_owned() };
+        assert_eq!(
+            all.refused,
+            [
+                refused("b", "the settings have a SidecarSet of this name"),
+                refused("c", "spec.containers: Invalid value: must be a list, found an object"),
+            ]
+        );
+        assert!(all.is_unknown("c") && !all.is_unknown("a"));
+    }
+
+    #[test]
+    fn of_a_damaged_bundle_nothing_is_known() {
+        let settings = Settings::decode(json!({"bundle": "pillion-bundle-1:0:0"})).unwrap_or_default();
+        let all = Sets::union(&settings, []);
+        assert!(all.problem.is_some() && all.is_unknown("a"), "{all:?}");
+    }
+}

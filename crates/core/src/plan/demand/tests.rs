@@ -1,0 +1,166 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::json::parse;
+
+/// The settings with these SidecarSets, given as name, mode, behaviour and account, for Pods with the label `app: web`.
+fn settings(sets: &[(&str, &str, &str, &str)], service_accounts: &Value) -> Settings {
+    let sets: Vec<Value> = sets
+        .iter()
+        .map(|(name, mode, behaviour, account)| {
+            json!({
+                "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+                "spec": {
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "containers": [{"name": name, "image": "i:1"}],
+                    "serviceAccountName": account, "serviceAccountMode": mode,
+                    "behaviorWhenServiceAccountInjection": behaviour
+                }
+            })
+        })
+        .collect();
+    let gates = json!({"SidecarSetServiceAccountInjection": true});
+    let settings = json!({"sidecarSets": sets, "featureGates": gates, "serviceAccounts": service_accounts});
+    Settings::decode(settings).unwrap()
+}
+
+fn pod(account: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"serviceAccountName": account}})
+}
+
+fn shop() -> Value {
+    json!({"metadata": {"name": "shop", "labels": {"team": "a"}}})
+}
+
+const MERGE: [(&str, &str, &str, &str); 2] =
+    [("b", "SidecarsOnly", "Merge", "b-account"), ("a", "SidecarsOnly", "Merge", "a-account")];
+
+fn demand_in(settings: &Settings, namespace: &Value, pod: &Value) -> Demand {
+    Demands::new(&settings.sidecar_sets, settings, namespace).of(pod, &|_| true)
+}
+
+fn merged(names: &[&str]) -> Demand {
+    Demand { merged: Some(names.iter().map(|name| (*name).to_owned()).collect()), isolated: Vec::new() }
+}
+
+fn isolated(names: &[&str]) -> Demand {
+    Demand { merged: None, isolated: names.iter().map(|name| (*name).to_owned()).collect() }
+}
+
+#[rstest]
+#[case::nothing(&[], "", Demand::default())]
+#[case::one(&[MERGE[0]], "default", Demand::default())]
+#[case::two_of_one_account(&[MERGE[0], ("a", "SidecarsOnly", "Merge", "b-account")], "", Demand::default())]
+#[case::two(&MERGE, "", merged(&["a", "b"]))]
+#[case::one_refuses(&[MERGE[0], ("a", "SidecarsOnly", "Refuse", "a-account")], "", Demand::default())]
+#[case::its_own_account(&MERGE, "own", Demand::default())]
+#[case::already_merged(&MERGE, "sidecarset-merged-7e18f737311b2dc3", merged(&["a", "b"]))]
+#[case::merged_for_others(&MERGE, "sidecarset-merged-0000000000000000", Demand::default())]
+#[case::isolated(&[("a", "Isolate", "Refuse", "x"), ("b", "Isolate", "Refuse", "y")], "own", isolated(&["x", "y"]))]
+#[case::isolated_beside_merged(
+    &[MERGE[0], MERGE[1], ("c", "Isolate", "Refuse", "x")],
+    "",
+    Demand { isolated: vec!["x".to_owned()], ..merged(&["a", "b"]) }
+)]
+#[case::isolated_from_what_the_pod_runs_under(
+    &[("a", "Isolate", "Refuse", "x"), ("b", "SidecarsOnly", "Refuse", "x")], "", Demand::default()
+)]
+#[case::pod_mode_is_refused(&[MERGE[0], ("a", "Pod", "Merge", "a-account")], "", Demand::default())]
+fn g6_a_pod_needs_what_the_policy_will_ask_for(
+    #[case] sets: &[(&str, &str, &str, &str)],
+    #[case] account: &str,
+    #[case] needed: Demand,
+) {
+    assert_eq!(demand_in(&settings(sets, &json!({})), &shop(), &pod(account)), needed);
+}
+
+#[test]
+fn g6_what_matches_needs_and_nothing_else() {
+    let settings = settings(&MERGE, &json!({}));
+    let other = json!({"metadata": {"labels": {"app": "db"}}, "spec": {}});
+    assert_eq!(demand_in(&settings, &shop(), &other), Demand::default());
+    let mut closed = settings.clone();
+    closed.gates.service_account_injection = false;
+    assert_eq!(demand_in(&closed, &shop(), &pod("")), Demand::default());
+    let protected = json!({"metadata": {"name": "kube-system"}});
+    assert_eq!(demand_in(&settings, &protected, &pod("")), Demand::default());
+    let mut selecting = settings;
+    for set in &mut selecting.sidecar_sets {
+        set.as_value_mut()["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "b"}});
+    }
+    assert_eq!(demand_in(&selecting, &shop(), &pod("")), Demand::default());
+}
+
+#[test]
+fn p8_a_canary_takes_the_place_of_its_base_and_a_paused_set_none() {
+    let with = |edit: fn(&mut Value)| {
+        let mut settings = settings(&[MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")], &json!({}));
+        edit(settings.sidecar_sets[2].as_value_mut());
+        demand_in(&settings, &shop(), &pod(""))
+    };
+    let canary = with(|set| {
+        set["metadata"]["annotations"] =
+            json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "a"});
+    });
+    assert_eq!(canary, merged(&["b", "c"]));
+    assert_eq!(with(|set| set["spec"]["injectionStrategy"] = json!({"paused": true})), merged(&["a", "b"]));
+    // The policy refuses Pods of a set that it does not understand.
+    assert_eq!(with(|set| set["spec"]["serviceAccountMode"] = json!("Whole")), Demand::default());
+    assert_eq!(
+        with(|set| set["spec"]["selector"] = json!({"matchExpressions": [{"operator": "?"}]})),
+        Demand::default()
+    );
+}
+
+#[test]
+fn a5_an_own_account_isolates_where_the_settings_say_so() {
+    let settings = settings(&MERGE, &json!({"onAppServiceAccount": "Isolate"}));
+    assert_eq!(demand_in(&settings, &shop(), &pod("own")), isolated(&["a-account", "b-account"]));
+    // B0: a further token counts as an account of the Pod's own.
+    let token = parse(
+        br#"{"metadata": {"labels": {"app": "web"}}, "spec": {
+            "containers": [{"name": "app", "volumeMounts": [{"name": "vault", "mountPath": "/vault"}]}],
+            "volumes": [{"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]
+        }}"#,
+    )
+    .unwrap();
+    assert_eq!(demand_in(&settings, &shop(), &token), isolated(&["a-account", "b-account"]));
+}
+
+#[test]
+fn v3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
+    let sets = [MERGE[0], MERGE[1], ("c", "SidecarsOnly", "Merge", "c-account")];
+    for (on_missing, needed) in [("Skip", &["a", "b"][..]), ("Deny", &["a", "b", "c"])] {
+        let settings = settings(&sets, &json!({"onMissing": on_missing}));
+        let namespace = shop();
+        let demands = Demands::new(&settings.sidecar_sets, &settings, &namespace);
+        assert_eq!(demands.of(&pod(""), &|account| account != "c-account"), merged(needed), "{on_missing}");
+    }
+}
+
+#[test]
+fn g6_a_prepared_namespace_has_every_combination_of_up_to_four() {
+    let sets = [
+        ("a", "SidecarsOnly", "Merge", "x"),
+        ("b", "SidecarsOnly", "Merge", "x"),
+        ("c", "SidecarsOnly", "Merge", "z"),
+        ("i", "Isolate", "Merge", "i"),
+        ("r", "SidecarsOnly", "Refuse", "r"),
+    ];
+    let combinations = |settings: &Settings| {
+        let namespace = shop();
+        let (combinations, merging) = Demands::new(&settings.sidecar_sets, settings, &namespace).combinations();
+        (combinations.iter().map(|sets| sets.join("")).collect::<Vec<_>>(), merging)
+    };
+    let settings_of = |sets: &[(&str, &str, &str, &str)]| settings(sets, &json!({}));
+    assert_eq!(combinations(&settings_of(&sets)), (vec!["ac".to_owned(), "bc".to_owned(), "abc".to_owned()], 3));
+    let many = ["a", "b", "c", "d", "e"].map(|name| (name, "SidecarsOnly", "Merge", name));
+    let (found, merging) = combinations(&settings_of(&many));
+    assert_eq!((found.len(), merging), (11, 5));
+    assert!(found.iter().all(|sets| !sets.contains('e')));
+    let mut canary = settings_of(&sets);
+    canary.sidecar_sets[2].as_value_mut()["metadata"]["annotations"] =
+        json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "a"});
+    assert_eq!(combinations(&canary).0, ["bc"]);
+}
