@@ -11,6 +11,7 @@ pub mod document;
 pub mod kubewarden;
 pub mod needs;
 pub mod options;
+pub mod process;
 pub mod standalone;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,10 @@ use self::answers::{Condition, Part};
 use self::document::Document;
 use self::needs::Needs;
 use self::options::{Common, FailurePolicy};
+use crate::yaml;
+
+/// What a ConfigMap may hold.
+const CONFIG_MAP: usize = 1 << 20;
 
 /// What is to be applied, and what has to be said about it.
 #[derive(Clone, Debug)]
@@ -84,6 +89,22 @@ impl Input {
             settings.insert("role".to_owned(), "Assert".into());
         }
         settings.into()
+    }
+
+    /// The settings as the text of a ConfigMap.
+    ///
+    /// # Errors
+    /// They are too large for one.
+    fn text(&self) -> anyhow::Result<String> {
+        let text = yaml::document(&yaml::Tree::conventional(&Value::Object(self.raw.clone())));
+        if text.len() >= CONFIG_MAP {
+            bail!(
+                "the settings have {} bytes, and a ConfigMap takes less than 1 MiB; compile the SidecarSets with \
+                 pillion bundle --settings -o yaml",
+                text.len()
+            );
+        }
+        Ok(text)
     }
 
     /// What is worth saying whichever way Pillion runs.
