@@ -3,6 +3,7 @@
 //! A plan is made from what was seen, by functions without a clock, a client or chance in them; whoever carries it out
 //! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
 
+pub mod bundle;
 pub mod default_account;
 pub mod demand;
 pub mod legacy_token;
