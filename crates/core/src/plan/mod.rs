@@ -4,6 +4,7 @@
 //! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
 
 pub mod demand;
+pub mod merged;
 
 use serde_json::Value;
 
