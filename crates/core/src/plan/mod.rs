@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod default_account;
 pub mod demand;
 pub mod legacy_token;
+pub mod merged;
 pub mod root_ca;
 pub mod token_secret;
 pub mod tokens;
