@@ -40,7 +40,7 @@ pub fn log_agent() -> Value {
 }
 
 /// The `pillion` of this build, which lies beside the folder of the tests.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().and_then(Path::parent).unwrap().join("pillion");
     assert!(program.exists(), "{} is missing: cargo build --workspace --bin pillion", program.display());
