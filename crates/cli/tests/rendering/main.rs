@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod command;
+mod controller;
 mod crd;
 mod kubewarden;
 mod properties;
