@@ -4,6 +4,7 @@
 //! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
 
 pub mod bundle;
+pub mod condition;
 pub mod default_account;
 pub mod demand;
 pub mod legacy_token;

@@ -130,17 +130,17 @@ fn shown(step: &Step) -> String {
         Step::Patch { object, patch, .. } => {
             let has = |path: &[&str]| json::at(patch, path).is_some();
             let mark = json::at(patch, &["metadata", "annotations", names::GC_PENDING]);
-            let mut text = String::new();
-            if has(&["metadata", "finalizers"]) {
-                let left = json::texts(patch, &["metadata", "finalizers"]).join(",");
-                text += &format!("finalizers [{left}] ");
-            }
-            text += match mark {
+            let finalizers = if has(&["metadata", "finalizers"]) {
+                format!("finalizers [{}] ", json::texts(patch, &["metadata", "finalizers"]).join(","))
+            } else {
+                String::new()
+            };
+            let mark = match mark {
                 None => "",
                 Some(Value::Null) => "unmark ",
                 Some(_) => "mark ",
             };
-            text + &of(object)
+            finalizers + mark + &of(object)
         }
         Step::Delete { object, .. } => format!("delete {}", of(object)),
     }
