@@ -43,8 +43,7 @@ impl<'a> Controllers<'a> {
     async fn install(cluster: &'a Cluster, flags: &[&str]) -> Self {
         let flags = std::iter::once("pillion").chain(flags.iter().copied());
         let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
-        let options =
-            options::Controller::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap();
+        let options = options::Controller::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap();
         let documents = controller::render(&settings(), &options).unwrap().documents;
         let is_elsewhere =
             |kind: &str| matches!(kind, "Namespace" | "Deployment" | "PodDisruptionBudget" | "NetworkPolicy");

@@ -49,7 +49,7 @@ impl From<WriteError> for Failure {
 }
 
 impl Failure {
-    fn read(what: &str, error: &kube::Error) -> Self {
+    pub(super) fn read(what: &str, error: &kube::Error) -> Self {
         Self::Read { what: what.to_owned(), problem: Problem::of(error) }
     }
 

@@ -209,9 +209,7 @@ fn told(
     };
     let namespaces = &options.token_namespaces;
     Ok(controllers::Options {
-        merged: merged::Options {
-            times: Times { idle: seconds(options.collect_after), ..Times::default() },
-        },
+        merged: merged::Options { times: Times { idle: seconds(options.collect_after), ..Times::default() } },
         tokens: tokens::Options {
             lifetime: u32::try_from(options.token_lifetime.0.as_secs()).unwrap_or(u32::MAX),
             namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),

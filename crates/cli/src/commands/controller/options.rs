@@ -23,7 +23,13 @@ pub struct Options {
     #[arg(long, value_name = "NAME", env = "PILLION_NAMESPACE", hide_env_values = true)]
     pub namespace: Option<String>,
     /// The Lease that the replicas share.
-    #[arg(long, value_name = "NAME", env = "PILLION_LEASE", hide_env_values = true, default_value = "pillion-controller")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "PILLION_LEASE",
+        hide_env_values = true,
+        default_value = "pillion-controller"
+    )]
     pub lease: String,
     /// Work without a Lease: for a process that is certainly alone.
     #[arg(long)]
@@ -33,7 +39,13 @@ pub struct Options {
     #[arg(default_value = "0.0.0.0:8081")]
     pub health_listen: SocketAddr,
     /// sidecar-tokens: the namespaces whose Secrets may be read and written; absent: all, which needs a right to all.
-    #[arg(long, value_name = "NAME,...", env = "PILLION_TOKEN_NAMESPACES", hide_env_values = true, value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        env = "PILLION_TOKEN_NAMESPACES",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
     pub token_namespaces: Vec<String>,
     /// sidecar-tokens: how long a token lives, at least 10m; the API server may shorten it.
     #[arg(long, value_name = "DURATION", env = "PILLION_TOKEN_LIFETIME", hide_env_values = true, default_value = "1h")]
@@ -57,7 +69,14 @@ pub struct Options {
     #[arg(default_value = "8760h")]
     pub legacy_token_period: Span,
     /// How much to log.
-    #[arg(long, value_enum, value_name = "LEVEL", env = "PILLION_LOG_LEVEL", hide_env_values = true, default_value = "info")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LEVEL",
+        env = "PILLION_LOG_LEVEL",
+        hide_env_values = true,
+        default_value = "info"
+    )]
     pub log_level: Level,
     /// How to log.
     #[arg(long, value_enum, value_name = "FORMAT", env = "PILLION_LOG_FORMAT", hide_env_values = true)]

@@ -93,7 +93,8 @@ impl Wanted {
             all(&options.custom_resource_definition, Target::Conversion),
         ];
         let service = options.service_name.as_deref().unwrap_or(SERVICE);
-        let mut wanted = SelfSigned::for_service(service, &own_namespace(options.namespace.as_deref()), targets.concat())?;
+        let mut wanted =
+            SelfSigned::for_service(service, &own_namespace(options.namespace.as_deref()), targets.concat())?;
         wanted.names = with_more(wanted.names, options)?;
         if let Some(secret) = &options.tls_secret {
             wanted.secret.clone_from(secret);
