@@ -57,7 +57,8 @@ impl Said {
             }
         }
         let has_no_conditions = self.has_no_conditions;
-        let said = stream::iter(open).map(|(object, generation, verdict, before)| async move {
+        // A list of futures rather than a stream of them: the compiler does not see that the stream can be sent.
+        let said = open.into_iter().map(|(object, generation, verdict, before)| async move {
             let noted = if has_no_conditions { Noted::Nowhere } else { note(context, object, verdict).await };
             // What the condition says already was told before this process was started.
             let is_told = before.map_or(matches!(noted, Noted::Already), |before| is_same(before, verdict));
@@ -66,7 +67,7 @@ impl Said {
             }
             (generation, verdict, noted)
         });
-        let said: Vec<_> = said.buffer_unordered(CONCURRENCY).collect().await;
+        let said: Vec<_> = stream::iter(said.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY).collect().await;
         for (generation, verdict, noted) in said {
             match noted {
                 Noted::Failed => continue,

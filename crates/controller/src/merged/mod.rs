@@ -29,7 +29,7 @@ use crate::queue::{ByNamespace, Done};
 use crate::sets::{Cached, Sets};
 use crate::watch::{Change, Subject};
 
-pub use uninstall::uninstall;
+pub use uninstall::{Uninstalled, uninstall};
 
 /// Its name.
 pub const CONTROLLER: &str = "merged-serviceaccounts";

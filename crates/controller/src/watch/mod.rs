@@ -134,6 +134,15 @@ impl Cluster {
         }
     }
 
+    /// Whether everything was listed once.
+    pub fn is_listed(&self) -> bool {
+        // Nobody knows that of the Namespaces without waiting, but there always are some.
+        !self.namespaces.is_empty()
+            && self.sidecar_sets.is_listed()
+            && self.pods.is_listed()
+            && self.workloads.iter().all(|kept| kept.is_listed())
+    }
+
     /// The Pods of a namespace, and those that workloads there will make.
     pub fn subjects(&self, namespace: &str) -> Vec<Arc<Subject>> {
         let workloads = self.workloads.iter().flat_map(|kept| kept.of(namespace));
