@@ -9,6 +9,7 @@ use pillion_core::plan::merged::{Group, KINDS, Notice, is_ours};
 use serde_json::Value;
 
 use super::seen::{resource, whole};
+use crate::read;
 use crate::write::{self, Problem, WriteError};
 
 /// How it went.
@@ -49,8 +50,8 @@ impl From<WriteError> for Failure {
 }
 
 impl Failure {
-    pub(super) fn read(what: &str, error: &kube::Error) -> Self {
-        Self::Read { what: what.to_owned(), problem: Problem::of(error) }
+    pub(super) fn read(what: &str, problem: Problem) -> Self {
+        Self::Read { what: what.to_owned(), problem }
     }
 
     /// What the API server says where it lets nobody grant what he does not hold (P6).
@@ -140,7 +141,8 @@ async fn there(client: &Client, group: &Group, object: &Value) -> Result<Value, 
     let resource = resource(&api_version, &kind);
     let api: Api<kube::api::DynamicObject> =
         Api::namespaced_with(client.clone(), &text(&["metadata", "namespace"]), &resource);
-    let found = api.get(&group.name).await.map_err(|error| Failure::read(&kind, &error))?;
+    let found = read::one(&api, &group.name).await.and_then(|found| found.ok_or(Problem::NotFound));
+    let found = found.map_err(|problem| Failure::read(&kind, problem))?;
     let found = whole(found, &api_version, &kind);
     if is_ours(&found) && json::at(&found, &["roleRef"]) == json::at(object, &["roleRef"]) {
         return Ok(found);
@@ -153,7 +155,7 @@ async fn there(client: &Client, group: &Group, object: &Value) -> Result<Value, 
 pub async fn is_used(client: &Client, namespace: &str, account: &str) -> Result<bool, Failure> {
     let fields = format!("spec.serviceAccountName={account},status.phase!=Succeeded,status.phase!=Failed");
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let some = pods.list_metadata(&ListParams::default().fields(&fields).limit(1)).await;
-    let some = some.map_err(|error| Failure::read("Pods", &error))?;
+    let some = read::in_time(pods.list_metadata(&ListParams::default().fields(&fields).limit(1))).await;
+    let some = some.map_err(|problem| Failure::read("Pods", problem))?;
     Ok(!some.items.is_empty() || some.metadata.continue_.is_some_and(|more| !more.is_empty()))
 }

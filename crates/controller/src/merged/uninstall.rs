@@ -12,10 +12,8 @@ use serde_json::Value;
 
 use super::carry::{Failure, is_used};
 use super::seen::{api, whole};
+use crate::read::pages;
 use crate::write;
-
-/// How many objects are listed at once.
-const PAGE: u32 = 500;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,13 +64,9 @@ pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
 /// The merged objects of a kind.
 async fn all(client: &Client, kind: (&'static str, &'static str)) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
-    let mut page = ListParams::default().labels(&format!("{LABEL}={MANAGED_BY}")).limit(PAGE);
-    loop {
-        let list = api(client, kind).list(&page).await.map_err(|error| Failure::read(kind.1, &error))?;
-        objects.extend(list.items.into_iter().map(|object| whole(object, kind.0, kind.1)).filter(is_ours));
-        match list.metadata.continue_.filter(|more| !more.is_empty()) {
-            Some(more) => page = page.continue_token(&more),
-            None => return Ok(objects),
-        }
-    }
+    let labelled = ListParams::default().labels(&format!("{LABEL}={MANAGED_BY}"));
+    let see = |object| objects.push(whole(object, kind.0, kind.1));
+    pages(&api(client, kind), labelled, see).await.map_err(|problem| Failure::read(kind.1, problem))?;
+    objects.retain(is_ours);
+    Ok(objects)
 }
