@@ -1,6 +1,5 @@
 //! What can be measured of a controller, for Prometheus. Times are in seconds.
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -33,6 +32,11 @@ struct Kind {
     kind: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    result: &'static str,
+}
+
 /// The numbers.
 pub struct Metrics {
     registry: Registry,
@@ -42,9 +46,11 @@ pub struct Metrics {
     durations: Family<Of, Histogram>,
     objects: Family<Kind, Gauge>,
     bundle_delay: Histogram,
+    first_injection: Histogram,
     bundle_bytes: Gauge,
     bundle_refused: Gauge,
-    token_expiry: Gauge<f64, AtomicU64>,
+    token_expiry: Gauge,
+    token_requests: Family<Answered, Counter>,
 }
 
 impl Default for Metrics {
@@ -72,14 +78,20 @@ impl Metrics {
         let bundle_delay = Histogram::new(exponential_buckets(0.05, 2.0, 14));
         let help = "From a change of a SidecarSet until it is in the bundle";
         registry.register_with_unit("bundle_delay", help, Unit::Seconds, bundle_delay.clone());
+        let first_injection = Histogram::new(exponential_buckets(0.05, 2.0, 17));
+        let help = "From a change of a SidecarSet until the first Pod is seen that was injected with it";
+        registry.register_with_unit("first_injection_delay", help, Unit::Seconds, first_injection.clone());
         let bundle_bytes = Gauge::default();
         registry.register_with_unit("bundle", "The length of the bundle", Unit::Bytes, bundle_bytes.clone());
         let bundle_refused = Gauge::default();
         let help = "SidecarSets that are left out of the bundle, or kept in it as they were, since they are not valid";
         registry.register("bundle_refused_sidecarsets", help, bundle_refused.clone());
-        let token_expiry = Gauge::<f64, AtomicU64>::default();
+        let token_expiry = Gauge::default();
         let help = "When the first of the tokens that are kept ends, in seconds since 1970";
         registry.register_with_unit("token_first_expiry", help, Unit::Seconds, token_expiry.clone());
+        let token_requests = Family::default();
+        let help = "Tokens that were asked for; result is ok or error";
+        registry.register("token_requests", help, token_requests.clone());
         Self {
             registry,
             leads,
@@ -88,9 +100,11 @@ impl Metrics {
             durations,
             objects,
             bundle_delay,
+            first_injection,
             bundle_bytes,
             bundle_refused,
             token_expiry,
+            token_requests,
         }
     }
 
@@ -120,15 +134,25 @@ impl Metrics {
         self.bundle_delay.observe(took.as_secs_f64());
     }
 
+    /// The first Pod was seen that was injected with a changed SidecarSet.
+    pub fn first_injection(&self, took: Duration) {
+        self.first_injection.observe(took.as_secs_f64());
+    }
+
     /// The bundle: its length in bytes, and the SidecarSets that are not in it as they are.
     pub fn bundle(&self, bytes: usize, refused: usize) {
         self.bundle_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         self.bundle_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
     }
 
-    /// When the first of the tokens that are kept ends, in seconds since 1970.
-    pub fn token_expiry(&self, seconds: f64) {
+    /// When the first of the tokens that are kept ends, in seconds since 1970; 0 where there is none.
+    pub fn token_expiry(&self, seconds: i64) {
         self.token_expiry.set(seconds);
+    }
+
+    /// A token was asked for: `result` is `ok` or `error`.
+    pub fn token_requested(&self, result: &'static str) {
+        self.token_requests.get_or_create(&Answered { result }).inc();
     }
 
     /// All of them as text (`OpenMetrics` 1.0).

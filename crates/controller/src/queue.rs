@@ -122,7 +122,7 @@ impl<F> ByNamespace<F> {
 }
 
 /// How long to wait after so many failures in a row.
-fn backoff(failures: u32) -> Duration {
+pub(crate) fn backoff(failures: u32) -> Duration {
     RETRY.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_MAX)
 }
 

@@ -26,6 +26,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 pub use kept::Kept;
+pub(crate) use subject::PodObject;
 pub use subject::Subject;
 
 /// How many changes a controller may be behind before it has to look at everything.
@@ -131,6 +132,15 @@ impl Cluster {
         for workloads in &self.workloads {
             workloads.listed().await;
         }
+    }
+
+    /// Whether everything was listed once.
+    pub fn is_listed(&self) -> bool {
+        // Nobody knows that of the Namespaces without waiting, but there always are some.
+        !self.namespaces.is_empty()
+            && self.sidecar_sets.is_listed()
+            && self.pods.is_listed()
+            && self.workloads.iter().all(|kept| kept.is_listed())
     }
 
     /// The Pods of a namespace, and those that workloads there will make.
