@@ -163,11 +163,11 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
     });
     apply(&client, &ceiling.to_string(), "manifests").await.unwrap();
-    for name in ["merged", "audited"] {
+    for name in ["merged", "audited", "kruise-system"] {
         create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
     }
     let installation = Installation::prepare(&cluster, &settings(), &[], &[]).await;
-    let controllers = Controllers::install(&cluster, &["--token-namespaces", "audited", "--no-system-role"]).await;
+    let controllers = Controllers::install(&cluster, &["--token-namespaces", "audited"]).await;
     installation.start_server().await;
     installation.register(&installation.authority()).await;
     controllers.start("one").await;
