@@ -85,7 +85,10 @@ impl<'a> Controllers<'a> {
     }
 }
 
-async fn wait<T>(what: &str, controllers: &Controllers<'_>, check: impl AsyncFnMut() -> Option<T>) -> T {
+async fn wait<T, F>(what: &str, controllers: &Controllers<'_>, check: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
     match until(what, SOON, check).await {
         Ok(found) => found,
         Err(error) => panic!("{error}\n{}", controllers.logs()),

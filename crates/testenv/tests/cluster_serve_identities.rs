@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use pillion_core::service_account::names::token_secret;
 use pillion_testenv::{Cluster, Options, until};
-use pillion_testkit::identity::table::{accounts, rows, shown, unchanged};
+use pillion_testkit::identity::table::{accounts, mount_own, rows, shown, unchanged};
 use pillion_testkit::identity::{Accounts, Scenario, Set, TOKEN_PATH};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -31,19 +31,14 @@ fn set_for(name: &str, label: &str, set: Set) -> Value {
     set
 }
 
-/// A SidecarSet of each mode, and one whose sidecar has something else where its token belongs.
+/// A SidecarSet of each mode, and one whose sidecar shares the mounts of the app.
 fn settings() -> Value {
-    let plain = |mode| set_for(&mode.to_lowercase(), mode, Set::new("a", Some("x"), mode));
-    let taken = |mode| {
-        let mut set = set_for(
-            &format!("taken-{}", mode.to_lowercase()),
-            &format!("taken-{mode}"),
-            Set::new("a", Some("x"), mode),
-        );
-        set["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] = TOKEN_PATH.into();
-        set
+    let plain = |mode: &'static str| set_for(&mode.to_lowercase(), mode, Set::new("a", Some("x"), mode));
+    let sharing = |mode: &'static str| {
+        let set = Set { shares: true, ..Set::new("a", Some("x"), mode) };
+        set_for(&format!("sharing-{}", mode.to_lowercase()), &format!("sharing-{mode}"), set)
     };
-    let sets: Vec<Value> = MODES.iter().map(|mode| plain(mode)).chain(MODES.iter().map(|mode| taken(mode))).collect();
+    let sets: Vec<Value> = MODES.map(plain).into_iter().chain(MODES.map(sharing)).collect();
     json!({
         "sidecarSets": sets,
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -98,18 +93,24 @@ async fn a1_who_holds_which_token(#[values("SidecarsOnly", "Isolate", "Pod")] mo
     }
 }
 
-/// Row l on the sidecar's side: in place of the API server's 422 for two mounts at one path, a refusal that says whose
-/// they are. In mode `Pod` the API server leaves the sidecar its own, and no second mount is made.
+/// Row l on the sidecar's side: one that shares the app's mounts does not get what the app has in the place of its own
+/// token. Otherwise the API server would find two mounts at one path, and answer with 422.
 #[rstest]
+#[case::plain(TOKEN_PATH, ["a-main:x", "a-main:x", "a-main:x"])]
+#[case::with_a_slash(
+    "/var/run/secrets/kubernetes.io/serviceaccount/",
+    ["a-main:x", "a-main:x app:default", "a-main:x app:x"]
+)]
 #[tokio::test]
-async fn a1_l_no_second_mount_is_made_at_one_path(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
-    let answer = created(&format!("taken-{mode}"), unchanged, &accounts()).await;
-    if mode == "Pod" {
-        assert_eq!(shown(&answer.unwrap(), &accounts()), "app:x");
+async fn a1_l_no_second_mount_is_made_at_one_path(#[case] path: &str, #[case] wanted: [&str; 3]) {
+    let own: fn(&mut Value) = if path == TOKEN_PATH {
+        |pod| mount_own(pod, TOKEN_PATH)
     } else {
-        let wanted = "sidecar \"a-main\" has the volume \"agent-data\" where its token belongs; remove the mount";
-        let refusal = answer.unwrap_err();
-        assert!(refusal.contains(wanted), "{refusal}");
+        |pod| mount_own(pod, &format!("{TOKEN_PATH}/"))
+    };
+    for (mode, wanted) in MODES.into_iter().zip(wanted) {
+        let stored = created(&format!("sharing-{mode}"), own, &accounts()).await.unwrap();
+        assert_eq!(shown(&stored, &accounts()), wanted, "{mode}: {stored:#}");
     }
 }
 

@@ -60,7 +60,7 @@ async fn where_failures_are_ignored_a_server_that_hangs_keeps_no_pod_from_being_
     // Of a webhook that failed and was ignored the audit log tells.
     let ignored = |event: &Value| {
         let annotations = event["annotations"].as_object();
-        annotations.is_some_and(|all| all.keys().any(|key| key.starts_with("failed-open.mutating.webhook")))
+        annotations.is_some_and(|all| all.keys().any(|key| key.starts_with("failed-open.mutation.webhook")))
     };
     let created = async || {
         assert_eq!(inject(&client, &namespace).await, Ok(vec!["app".to_owned()]));

@@ -48,9 +48,9 @@ Examples:
 
 const CONTROLLER_EXAMPLES: &str = "\
 Examples:
-  pillion manifest controller --settings examples/identity-isolate/settings.yaml --token-namespaces shop
-  pillion manifest controller --settings examples/identity-isolate/settings.yaml --controllers merged-serviceaccounts
-  pillion manifest controller --settings test_data/settings-log-agent.json --controllers '*,root-ca-publisher'";
+  pillion manifest controller --settings examples/identity-merge/settings.yaml
+  pillion manifest controller --settings examples/identity-merge/settings.yaml --token-namespaces shop
+  pillion manifest controller --settings examples/identity-merge/settings.yaml --controllers '*,-bundle'";
 
 const CRD_EXAMPLES: &str = "\
 Examples:

@@ -333,3 +333,15 @@ impl Keeper {
         self.said.say(&self.context, &plan.verdicts, &inputs.sidecar_sets).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checked here, and not only where it is started.
+    #[test]
+    fn it_can_be_moved_between_threads() {
+        fn is_send<F: Future + Send>(_: fn(Context, Options) -> F) {}
+        is_send(run);
+    }
+}

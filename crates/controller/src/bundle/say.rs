@@ -43,42 +43,60 @@ enum Noted {
 impl Said {
     /// Says what is new.
     pub(super) async fn say(&mut self, context: &Context, verdicts: &[Verdict], sidecar_sets: &[Arc<Value>]) {
-        let last = std::mem::take(&mut self.last);
-        let mut open = Vec::new();
+        let mut last = std::mem::take(&mut self.last);
+        let mut news = Vec::new();
         for verdict in verdicts {
             let is_it = |object: &&Arc<Value>| json::text(object, &["metadata", "uid"]) == verdict.uid;
             let Some(object) = sidecar_sets.iter().find(is_it) else { continue };
             let generation = json::at(object, &["metadata", "generation"]).cloned().unwrap_or_default();
-            let before = last.get(&verdict.name);
-            if before.is_some_and(|(of, said)| *of == generation && said == verdict) {
+            let before = last.remove(&verdict.name);
+            if before.as_ref().is_some_and(|(of, said)| *of == generation && said == verdict) {
                 self.last.insert(verdict.name.clone(), (generation, verdict.clone()));
-            } else {
-                open.push((object, generation, verdict, before.map(|(_, said)| said)));
+                continue;
             }
+            news.push(News {
+                context: context.clone(),
+                object: Arc::clone(object),
+                generation,
+                verdict: verdict.clone(),
+                before: before.map(|(_, said)| said),
+                has_conditions: !self.has_no_conditions,
+            });
         }
-        let has_no_conditions = self.has_no_conditions;
-        // A list of futures rather than a stream of them: the compiler does not see that the stream can be sent.
-        let said = open.into_iter().map(|(object, generation, verdict, before)| async move {
-            let noted = if has_no_conditions { Noted::Nowhere } else { note(context, object, verdict).await };
-            // What the condition says already was told before this process was started.
-            let is_told = before.map_or(matches!(noted, Noted::Already), |before| is_same(before, verdict));
-            if !is_told {
-                tell(context, object, verdict, before).await;
-            }
-            (generation, verdict, noted)
-        });
-        let said: Vec<_> = stream::iter(said.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY).collect().await;
+        let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(CONCURRENCY).collect().await;
         for (generation, verdict, noted) in said {
-            match noted {
-                Noted::Failed => continue,
-                Noted::Nowhere if !self.has_no_conditions => {
-                    self.has_no_conditions = true;
-                    tracing::info!("the definition of SidecarSets keeps no conditions; there are Events instead");
-                }
-                Noted::Nowhere | Noted::Already | Noted::Now => {}
+            if matches!(noted, Noted::Nowhere) && !self.has_no_conditions {
+                self.has_no_conditions = true;
+                tracing::info!("the definition of SidecarSets keeps no conditions; there are Events instead");
             }
-            self.last.insert(verdict.name.clone(), (generation, verdict.clone()));
+            if !matches!(noted, Noted::Failed) {
+                self.last.insert(verdict.name.clone(), (generation, verdict));
+            }
         }
+    }
+}
+
+/// What is to be said of one SidecarSet.
+struct News {
+    context: Context,
+    object: Arc<Value>,
+    generation: Value,
+    verdict: Verdict,
+    /// What was said before.
+    before: Option<Verdict>,
+    has_conditions: bool,
+}
+
+impl News {
+    async fn say(self) -> (Value, Verdict, Noted) {
+        let Self { context, object, generation, verdict, before, has_conditions } = self;
+        let noted = if has_conditions { note(&context, &object, &verdict).await } else { Noted::Nowhere };
+        // What the condition says already was told before this process was started.
+        let is_told = before.as_ref().map_or(matches!(noted, Noted::Already), |before| is_same(before, &verdict));
+        if !is_told {
+            tell(&context, &object, &verdict, before.as_ref()).await;
+        }
+        (generation, verdict, noted)
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::default_account::ACTIVE;
-use pillion_core::plan::token_secret::{Secret, Seen as SeenThere, Task, plan};
+use pillion_core::plan::token_secret::{Fill, Secret, Seen as SeenThere, Task, plan};
 use pillion_core::time::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
@@ -119,6 +119,7 @@ impl Looker {
             gone: &self.seen.gone(&name),
             sweeps: self.seen.is_first_look(&name),
         };
+        self.retries.forget_gone(&name, |secret| self.seen.secrets.get(&name, secret).is_none());
         let plan = plan(&there, now);
         let (mut next, mut again) = (plan.next, 0);
         let mut sooner = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
@@ -128,7 +129,7 @@ impl Looker {
                     self.dereference(&name, (account, account_uid), secret).await;
                     continue;
                 }
-                Task::Delete(secret) | Task::Fill(pillion_core::plan::token_secret::Fill { secret, .. })
+                Task::Delete(secret) | Task::Fill(Fill { secret, .. })
                     if let Some(until) = self.retries.dropped(&name, &secret.name, &secret.resource_version, now) =>
                 {
                     sooner(until);

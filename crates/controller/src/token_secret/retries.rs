@@ -12,10 +12,10 @@ const DROPPED: i64 = 60 * 60;
 
 /// Which Secrets failed.
 #[derive(Default)]
-pub(super) struct Retries(Mutex<BTreeMap<Key, Failed>>);
+pub(super) struct Retries(Mutex<Secrets>);
 
-/// A namespace and a name.
-type Key = (String, String);
+/// By namespace and name.
+type Secrets = BTreeMap<String, BTreeMap<String, Failed>>;
 
 struct Failed {
     /// How it was then: one that has changed is begun anew.
@@ -37,7 +37,7 @@ impl Retries {
     /// Until when this Secret is dropped; nothing where it is to be tried.
     pub(super) fn dropped(&self, namespace: &str, name: &str, version: &str, now: Timestamp) -> Option<Timestamp> {
         self.with(|failed| {
-            let known = failed.get(&(namespace.to_owned(), name.to_owned()))?;
+            let known = failed.get(namespace)?.get(name)?;
             known.until.filter(|until| known.resource_version == version && *until > now)
         })
     }
@@ -46,7 +46,7 @@ impl Retries {
     pub(super) fn failed(&self, namespace: &str, name: &str, version: &str, now: Timestamp) -> After {
         self.with(|failed| {
             let fresh = || Failed { resource_version: version.to_owned(), count: 0, until: None };
-            let known = failed.entry((namespace.to_owned(), name.to_owned())).or_insert_with(fresh);
+            let known = failed.entry(namespace.to_owned()).or_default().entry(name.to_owned()).or_insert_with(fresh);
             if known.resource_version != version || known.until.is_some() {
                 *known = fresh();
             }
@@ -62,10 +62,21 @@ impl Retries {
 
     /// A Secret is done with.
     pub(super) fn succeeded(&self, namespace: &str, name: &str) {
-        self.with(|failed| failed.remove(&(namespace.to_owned(), name.to_owned())));
+        self.forget_gone(namespace, |failed| failed == name);
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, Failed>) -> T) -> T {
+    /// Secrets that are gone have not failed.
+    pub(super) fn forget_gone(&self, namespace: &str, is_gone: impl Fn(&str) -> bool) {
+        self.with(|failed| {
+            let Some(secrets) = failed.get_mut(namespace) else { return };
+            secrets.retain(|name, _| !is_gone(name));
+            if secrets.is_empty() {
+                failed.remove(namespace);
+            }
+        });
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Secrets) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
-use kube::Api;
 use kube::runtime::watcher::Config;
+use kube::{Api, ResourceExt as _};
 use pillion_core::plan::token_secret::{ACCOUNT, ACCOUNT_UID, Account, Gone, Secret, TOKEN_TYPE};
 
 use super::claims;
@@ -25,8 +25,8 @@ pub(super) struct Seen {
 struct Memory {
     /// By namespace, and by name of the Secret.
     secrets: BTreeMap<String, BTreeMap<String, Gone>>,
-    /// Namespaces that have been looked through for what was missed before.
-    swept: BTreeSet<String>,
+    /// Namespaces that are still to be looked through for what was missed before the start.
+    unswept: BTreeSet<String>,
 }
 
 impl Seen {
@@ -48,7 +48,13 @@ impl Seen {
         context.cluster.also(keep(all, of_type, "Secret", kept, secret, notify));
         seen.accounts.listed().await;
         seen.secrets.listed().await;
+        context.cluster.listed().await;
+        seen.sweep(context.cluster.namespaces.state().iter().map(|namespace| namespace.name_any()));
         seen
+    }
+
+    fn sweep(&self, namespaces: impl Iterator<Item = String>) {
+        self.memory().unswept.extend(namespaces);
     }
 
     fn remember(&self, secret: &Secret) {
@@ -73,9 +79,9 @@ impl Seen {
         gone
     }
 
-    /// Whether this is the first look at a namespace.
+    /// Whether this is the first look at a namespace that was there before the start.
     pub(super) fn is_first_look(&self, namespace: &str) -> bool {
-        self.memory().swept.insert(namespace.to_owned())
+        self.memory().unswept.remove(namespace)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -146,7 +152,9 @@ mod tests {
     #[test]
     fn c2_9_a_namespace_is_swept_once() {
         let seen = Seen::default();
+        seen.sweep(["shop".to_owned()].into_iter());
         assert!(seen.is_first_look("shop"));
         assert!(!seen.is_first_look("shop"));
+        assert!(!seen.is_first_look("new"), "nothing was missed there");
     }
 }

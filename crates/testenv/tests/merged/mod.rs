@@ -207,10 +207,6 @@ impl Place {
         }
     }
 
-    pub async fn marked(&self) {
-        self.objects_that("all being marked", |objects| objects.iter().all(is_marked)).await;
-    }
-
     pub async fn gone(&self) {
         self.objects_that("all being gone", |objects| objects.iter().all(Option::is_none)).await;
     }

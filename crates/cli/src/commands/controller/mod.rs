@@ -51,7 +51,7 @@ it, docs/controller.md has the rest.";
 const EXAMPLES: &str = "\
 Examples:
   pillion controller --settings examples/identity-isolate/settings.yaml --check
-  pillion controller --settings examples/identity-isolate/settings.yaml --controllers '*,-bundle' --check
+  pillion controller --settings examples/identity-merge/settings.yaml --controllers '*,-bundle' --check
 
 Exit codes: 0 after SIGTERM or Ctrl-C; 2 where it cannot work, or has lost the Lease: then it is to be started again.";
 

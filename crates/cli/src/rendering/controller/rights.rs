@@ -82,7 +82,7 @@ fn everywhere(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
         let why = "Their Roles and RoleBindings. Without \"escalate\" and \"bind\" the API server lets nobody grant what \
                    he does not hold.";
         grants.push(Grant::new(RBAC_GROUP, &["rolebindings", "roles"], KEEP, why));
-    } else if is(Name::SidecarTokens) || is(Name::ServiceAccount) || is(Name::ServiceAccountToken) {
+    } else if is(Name::SidecarTokens) || is(Name::ServiceAccountToken) {
         let why = "Whether accounts are there, and their UIDs. A ServiceAccount holds no token.";
         grants.push(Grant::new("", &["serviceaccounts"], READ, why));
     }
@@ -90,10 +90,11 @@ fn everywhere(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
         let why =
             "The ServiceAccount \"default\" of each namespace. RBAC cannot say by which name something is created.";
         grants.push(Grant::new("", &["serviceaccounts"], &["create"], why));
+        grants.push(Grant::new("", &["serviceaccounts"], WATCH, "").of(&["default"]));
     }
     if is(Name::ServiceAccountToken) {
         let why = "References to token Secrets that are gone.";
-        grants.push(Grant::new("", &["serviceaccounts"], &["patch", "update"], why));
+        grants.push(Grant::new("", &["serviceaccounts"], &["patch"], why));
         let why = "Tokens for token Secrets.";
         grants.push(Grant::new("", &["serviceaccounts/token"], &["create"], why));
     }
@@ -105,7 +106,7 @@ fn everywhere(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
             &["create"],
             "RBAC cannot say by which name something is created.",
         ));
-        let kept = Grant::new("", &["configmaps"], &["get", "list", "watch", "patch", "update"], why);
+        let kept = Grant::new("", &["configmaps"], &["list", "watch", "patch"], why);
         grants.push(kept.of(&["kube-root-ca.crt"]));
     }
     let why = "What to know about an object, for whoever describes it.";
@@ -142,12 +143,17 @@ fn tokens() -> Vec<Grant> {
 }
 
 fn token_secrets(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
-    let why = "Token Secrets: what is missing in them, and those that nobody uses.";
-    let verbs: &[&str] = &["get", "list", "watch", "patch", "update", "delete"];
-    let mut grants = vec![Grant::new("", &["secrets"], verbs, why)];
+    let mut grants = Vec::new();
+    if is(Name::ServiceAccountToken) {
+        let why = "Token Secrets: what is missing in them, those whose ServiceAccount is gone, and whether one is gone that \
+                   a ServiceAccount names.";
+        grants.push(Grant::new("", &["secrets"], &["get", "list", "watch", "patch", "delete"], why));
+    }
     if is(Name::LegacyTokenCleaner) {
-        let why = "Whether a Pod mounts a Secret, and which ServiceAccount refers to it.";
-        grants.push(Grant::new("", &["pods", "serviceaccounts"], READ, why));
+        let why = "Token Secrets that nobody uses, once a day.";
+        grants.push(Grant::new("", &["secrets"], &["list", "patch", "delete"], why));
+        grants.push(Grant::new("", &["serviceaccounts"], &["get"], "Which ServiceAccount refers to them."));
+        grants.push(Grant::new("", &["pods"], &["list"], "Whether a Pod mounts them."));
     }
     grants
 }
