@@ -7,6 +7,7 @@
 
 pub mod args;
 pub mod commands;
+pub mod daemon;
 pub mod diff;
 pub mod files;
 pub mod manifest;

@@ -46,6 +46,7 @@ pub struct Metrics {
     durations: Family<Of, Histogram>,
     objects: Family<Kind, Gauge>,
     bundle_delay: Histogram,
+    first_injection: Histogram,
     bundle_bytes: Gauge,
     bundle_refused: Gauge,
     token_expiry: Gauge,
@@ -77,6 +78,9 @@ impl Metrics {
         let bundle_delay = Histogram::new(exponential_buckets(0.05, 2.0, 14));
         let help = "From a change of a SidecarSet until it is in the bundle";
         registry.register_with_unit("bundle_delay", help, Unit::Seconds, bundle_delay.clone());
+        let first_injection = Histogram::new(exponential_buckets(0.05, 2.0, 17));
+        let help = "From a change of a SidecarSet until the first Pod is seen that was injected with it";
+        registry.register_with_unit("first_injection_delay", help, Unit::Seconds, first_injection.clone());
         let bundle_bytes = Gauge::default();
         registry.register_with_unit("bundle", "The length of the bundle", Unit::Bytes, bundle_bytes.clone());
         let bundle_refused = Gauge::default();
@@ -96,6 +100,7 @@ impl Metrics {
             durations,
             objects,
             bundle_delay,
+            first_injection,
             bundle_bytes,
             bundle_refused,
             token_expiry,
@@ -127,6 +132,11 @@ impl Metrics {
     /// A change of a SidecarSet is in the bundle.
     pub fn bundle_delay(&self, took: Duration) {
         self.bundle_delay.observe(took.as_secs_f64());
+    }
+
+    /// The first Pod was seen that was injected with a changed SidecarSet.
+    pub fn first_injection(&self, took: Duration) {
+        self.first_injection.observe(took.as_secs_f64());
     }
 
     /// The bundle: its length in bytes, and the SidecarSets that are not in it as they are.

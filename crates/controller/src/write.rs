@@ -81,6 +81,11 @@ impl Problem {
             _ => Self::Failed(status.message.clone()),
         }
     }
+
+    /// Whether somebody else was faster. What is there now is seen, and is planned for, without trying again.
+    pub fn is_overtaken(&self) -> bool {
+        matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
+    }
 }
 
 /// Carries out one step, and answers the object as it is afterwards; nothing after a deletion.

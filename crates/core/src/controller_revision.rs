@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::field::{FieldError, FieldPath};
 use crate::json;
+use crate::names;
 use crate::schema::{self, CONTROLLER_REVISION};
 use crate::sidecar_set::decode::{decode_revision_spec, expect_text};
 
@@ -25,6 +26,27 @@ impl ControllerRevision {
             schema::decode(&mut object, &CONTROLLER_REVISION, &FieldPath::default(), &mut errors);
         }
         if errors.is_empty() { Ok(Self(object)) } else { Err(errors) }
+    }
+
+    /// Takes an object that was decoded before.
+    pub(crate) fn from_decoded(object: Value) -> Self {
+        Self(object)
+    }
+
+    /// What of it goes into a Pod: its name, its hashes and its data. Whose it is cannot be told from that any more.
+    pub(crate) fn essence(&self) -> Value {
+        let mut annotations = json::Object::new();
+        for key in [names::HASH, names::HASH_WITHOUT_IMAGE] {
+            if !self.annotation(key).is_empty() {
+                annotations.insert(key.to_owned(), self.annotation(key).into());
+            }
+        }
+        let mut metadata = json::Object::new();
+        metadata.insert("name".to_owned(), self.name().into());
+        if !annotations.is_empty() {
+            metadata.insert("annotations".to_owned(), annotations.into());
+        }
+        json::object_of([("metadata", metadata.into()), ("data", self.data().cloned().unwrap_or_default())])
     }
 
     /// The whole object.

@@ -6,11 +6,13 @@
 
 pub mod access;
 pub mod answers;
+pub mod controller;
 pub mod crd;
 pub mod document;
 pub mod kubewarden;
 pub mod needs;
 pub mod options;
+pub mod process;
 pub mod standalone;
 
 use std::collections::BTreeSet;
@@ -24,6 +26,10 @@ use self::answers::{Condition, Part};
 use self::document::Document;
 use self::needs::Needs;
 use self::options::{Common, FailurePolicy};
+use crate::yaml;
+
+/// What a ConfigMap may hold.
+const CONFIG_MAP: usize = 1 << 20;
 
 /// What is to be applied, and what has to be said about it.
 #[derive(Clone, Debug)]
@@ -41,8 +47,9 @@ struct Input {
 }
 
 impl Input {
-    /// Settings that are valid.
-    fn of(settings: &Value, common: &Common) -> anyhow::Result<Self> {
+    /// Settings that are valid. `any`: and what they would need with any other SidecarSets; `without`: but for these
+    /// parts.
+    fn of(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
         let decoded = match Settings::decode(settings.clone()) {
             Ok(decoded) => decoded,
             Err(errors) => {
@@ -55,7 +62,7 @@ impl Input {
                 "the settings have the role Assert; leave it out: the asserting twin is rendered from the same settings"
             );
         }
-        let needs = Needs::of(settings, &decoded, common.any_sidecar_sets)?.without(&common.without);
+        let needs = Needs::of(settings, &decoded, any)?.without(without);
         let mut raw = settings.as_object().cloned().unwrap_or_default();
         raw.retain(|key, value| key != "role" && !value.is_null());
         Ok(Self { raw, needs })
@@ -84,6 +91,22 @@ impl Input {
             settings.insert("role".to_owned(), "Assert".into());
         }
         settings.into()
+    }
+
+    /// The settings as the text of a ConfigMap.
+    ///
+    /// # Errors
+    /// They are too large for one.
+    fn text(&self) -> anyhow::Result<String> {
+        let text = yaml::document(&yaml::Tree::conventional(&Value::Object(self.raw.clone())));
+        if text.len() >= CONFIG_MAP {
+            bail!(
+                "the settings have {} bytes, and a ConfigMap takes less than 1 MiB; compile the SidecarSets with \
+                 pillion bundle --settings -o yaml",
+                text.len()
+            );
+        }
+        Ok(text)
     }
 
     /// What is worth saying whichever way Pillion runs.

@@ -239,7 +239,8 @@ fn a_5_defaults_enums_and_requirements() {
     .spec.updateStrategy.priorityStrategy.weightPriority.matchSelector.matchExpressions required ["key","operator"]
     .spec.updateStrategy.scatterStrategy required ["key","value"]
     .spec.updateStrategy.selector.matchExpressions required ["key","operator"]
-    .status required ["matchedPods","readyPods","updatedPods"]
+    .status.conditions required ["type","status","lastTransitionTime","reason","message"]
+    .status.conditions.status enum ["True","False","Unknown"]
     "#);
 }
 

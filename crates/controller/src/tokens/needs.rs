@@ -125,6 +125,7 @@ mod tests {
             uid: "u".to_owned(),
             pod: json!({}),
             token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
+            injected: Vec::new(),
             is_finished,
         })
     }

@@ -46,6 +46,15 @@ pub struct Change {
 /// Who wants to know of changes.
 pub type Changes = broadcast::Sender<Change>;
 
+/// What is watched beside Namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// SidecarSets.
+    pub sidecar_sets: bool,
+    /// Pods and workloads.
+    pub subjects: bool,
+}
+
 /// What several controllers look at.
 pub struct Cluster {
     /// The Namespaces, without `managedFields`.
@@ -62,24 +71,39 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts to watch. It ends when this is dropped.
+    /// Starts to watch everything. It ends when this is dropped.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn watch(client: &Client) -> Self {
+        Self::watch_only(client, Wanted { sidecar_sets: true, subjects: true })
+    }
+
+    /// Starts to watch Namespaces, and what else is wanted; of the rest there is nothing. It ends when this is dropped.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn watch_only(client: &Client, wanted: Wanted) -> Self {
         let changes = Changes::new(BACKLOG);
         let mut tasks = JoinSet::new();
         let (namespaces, writer) = reflector::store();
         tasks.spawn(keep_namespaces(client.clone(), writer, changes.clone()));
         let sidecar_sets = Arc::new(Kept::default());
-        tasks.spawn(kinds::sidecar_sets(client.clone(), Arc::clone(&sidecar_sets), changes.clone()));
-        let pods = Arc::new(Kept::default());
-        tasks.spawn(kinds::pods(client.clone(), Arc::clone(&pods), changes.clone()));
-        let mut workloads = Vec::new();
-        for kind in kinds::WORKLOADS {
-            let kept = Arc::new(Kept::default());
-            tasks.spawn(kinds::workloads(client.clone(), kind, Arc::clone(&kept), changes.clone()));
-            workloads.push(kept);
+        if wanted.sidecar_sets {
+            tasks.spawn(kinds::sidecar_sets(client.clone(), Arc::clone(&sidecar_sets), changes.clone()));
+        } else {
+            sidecar_sets.end_list();
+        }
+        let (pods, mut workloads) = (Arc::new(Kept::default()), Vec::new());
+        if wanted.subjects {
+            tasks.spawn(kinds::pods(client.clone(), Arc::clone(&pods), changes.clone()));
+            for kind in kinds::WORKLOADS {
+                let kept = Arc::new(Kept::default());
+                tasks.spawn(kinds::workloads(client.clone(), kind, Arc::clone(&kept), changes.clone()));
+                workloads.push(kept);
+            }
+        } else {
+            pods.end_list();
         }
         Self { namespaces, sidecar_sets, workloads, pods, changes, tasks: std::sync::Mutex::new(tasks) }
     }
@@ -110,6 +134,15 @@ impl Cluster {
         }
     }
 
+    /// Whether everything was listed once.
+    pub fn is_listed(&self) -> bool {
+        // Nobody knows that of the Namespaces without waiting, but there always are some.
+        !self.namespaces.is_empty()
+            && self.sidecar_sets.is_listed()
+            && self.pods.is_listed()
+            && self.workloads.iter().all(|kept| kept.is_listed())
+    }
+
     /// The Pods of a namespace, and those that workloads there will make.
     pub fn subjects(&self, namespace: &str) -> Vec<Arc<Subject>> {
         let workloads = self.workloads.iter().flat_map(|kept| kept.of(namespace));
@@ -121,6 +154,11 @@ impl Cluster {
         let kept = [&self.pods].into_iter().chain(&self.workloads).filter_map(|kept| kept.problem());
         kept.chain(self.sidecar_sets.problem()).collect()
     }
+}
+
+/// The phase of a Namespace (`status.phase`), or `""` where it has none yet.
+pub fn phase(namespace: &Namespace) -> &str {
+    namespace.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
 async fn keep_namespaces(client: Client, writer: reflector::store::Writer<Namespace>, changes: Changes) {

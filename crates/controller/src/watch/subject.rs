@@ -1,8 +1,11 @@
 //! A Pod, or the Pods that a workload will make: what of them decides about identities.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Object;
-use pillion_core::service_account::names;
+use pillion_core::{json, names as stored, service_account::names};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -22,6 +25,8 @@ pub struct Subject {
     pub pod: Value,
     /// The Secrets with tokens of sidecars that it mounts, ascending.
     pub token_secrets: Vec<String>,
+    /// The versions of SidecarSets that a Pod says it was injected with, each as a [`Subject::mark`]. Workloads have none.
+    pub injected: Vec<u64>,
     /// Whether all of its containers have ended for good. Workloads never do.
     pub is_finished: bool,
 }
@@ -112,7 +117,15 @@ impl Subject {
         let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();
         let is_finished = matches!(phase.as_str(), "Succeeded" | "Failed");
         let labels = pod.metadata.labels.clone();
-        Self { is_finished, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
+        let injected = injected(pod.metadata.annotations.as_ref());
+        Self { is_finished, injected, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
+    }
+
+    /// A version of a SidecarSet, by its name and its hash, in eight bytes: there may be many Pods.
+    pub fn mark(sidecar_set: &str, hash: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (sidecar_set, hash).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Nothing for a workload that belongs to another one, which is asked instead.
@@ -127,12 +140,7 @@ impl Subject {
         Some(Self::new(kind, workload.metadata, labels, template.spec.unwrap_or_default()))
     }
 
-    fn new(
-        kind: &'static str,
-        metadata: ObjectMeta,
-        labels: Option<std::collections::BTreeMap<String, String>>,
-        spec: PodSpec,
-    ) -> Self {
+    fn new(kind: &'static str, metadata: ObjectMeta, labels: Option<BTreeMap<String, String>>, spec: PodSpec) -> Self {
         let namespace = metadata.namespace.unwrap_or_default();
         let pod = json!({
             "metadata": {"namespace": namespace, "labels": labels.unwrap_or_default()},
@@ -155,6 +163,13 @@ impl Subject {
         token_secrets.sort_unstable();
         token_secrets.dedup();
         let (name, uid) = (metadata.name.unwrap_or_default(), metadata.uid.unwrap_or_default());
-        Self { kind, namespace, name, uid, pod, token_secrets, is_finished: false }
+        Self { kind, namespace, name, uid, pod, token_secrets, injected: Vec::new(), is_finished: false }
     }
+}
+
+/// What a Pod's annotation of hashes says: a JSON object by the names of SidecarSets.
+fn injected(annotations: Option<&BTreeMap<String, String>>) -> Vec<u64> {
+    let text = annotations.and_then(|annotations| annotations.get(stored::HASH));
+    let records: BTreeMap<String, Value> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    records.iter().map(|(name, record)| Subject::mark(name, json::text(record, &["hash"]))).collect()
 }

@@ -15,7 +15,8 @@
 //!
 //! Those that name their namespaces (`kubernetes.io/metadata.name`, P-4) are in the shards of these namespaces:
 //! ConfigMaps of the same form, named `<name>-<shard>`, with [`shard_of`] the namespace. So any Pod needs two at most. A
-//! shard with another generation is part of an update that is not done yet.
+//! shard with another generation is part of an update that is not done yet; one with the generation of its index is as
+//! right as that is, so only the time of the index counts and is renewed.
 
 mod write;
 
@@ -34,7 +35,7 @@ use crate::time::Timestamp;
 
 pub use write::{TEXT_MAX, TooLong, write};
 
-/// On each of the ConfigMaps: when it was last known to be right. RFC 3339.
+/// On the ConfigMap, of several on the index: when it was last known to be right. RFC 3339.
 pub const TIME: &str = "pillion.dev/bundle-time";
 /// The key of the bundle in the data.
 pub const BUNDLE: &str = "bundle";
@@ -92,7 +93,7 @@ impl Fault {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Unread(Failure::Forbidden) => {
-                "contextAwareResources must list v1 ConfigMap, and the policy server's ServiceAccount needs \"get\" on it"
+                "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap"
             }
             Self::Unread(_) | Self::HalfWritten => "try again",
             Self::Format => "use a policy and a controller of one version",
@@ -179,10 +180,12 @@ fn open(
     choose: Choice<'_>,
 ) -> Result<Vec<SidecarSet>, Fault> {
     let text = text_of(config_map)?;
-    check_time(config_map, source, now)?;
     let generation = |config_map| json::text(config_map, &["data", GENERATION]);
-    if index.is_some_and(|index| generation(index) != generation(config_map)) {
-        return Err(Fault::HalfWritten);
+    match index {
+        None => check_time(config_map, source, now)?,
+        // What belongs to an index that is right is right itself.
+        Some(index) if generation(index) != generation(config_map) => return Err(Fault::HalfWritten),
+        Some(_) => {}
     }
     Ok(choose(Bundle::read(text)?)?)
 }

@@ -9,6 +9,9 @@
 //! pillion-bundle-1:<checksum>:<base64url>
 //! ```
 //!
+//! Where a set asks for a stored version of itself (`injectionStrategy.revision`), whoever makes the bundle finds it, and
+//! the set has it with it: the policy need not ask the cluster then.
+//!
 //! The checksum is over the rest and is verified where there is time ([`Bundle::verify`]); each body has one of its own,
 //! which is verified whenever it is opened. The same sets give the same text.
 
@@ -35,7 +38,7 @@ pub use write::write;
 /// What every bundle of this format starts with.
 pub const PREFIX: &str = "pillion-bundle-1:";
 /// What bundles of every format start with.
-const FAMILY: &str = "pillion-bundle-";
+pub(crate) const FAMILY: &str = "pillion-bundle-";
 
 /// Why a bundle cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

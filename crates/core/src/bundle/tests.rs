@@ -5,7 +5,9 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::controller_revision::ControllerRevision;
 use crate::select::compiled::CompiledSet;
+use crate::sidecar_set::decode::decode;
 use crate::sidecar_set::prepare::prepared;
 
 fn set(name: &str, spec: Value) -> SidecarSet {
@@ -52,6 +54,36 @@ fn a_pod_finds_the_sets_that_can_match_it() {
     assert_eq!(names(&bundle, "prod", json!({"app": "web", "x": "y"})), ["b", "c", "d"]);
     assert_eq!(names(&bundle, "dev", json!({"app": "shop"})), ["a", "c"]);
     assert_eq!(names(&bundle, "dev", json!({})), [""; 0]);
+}
+
+fn stored() -> ControllerRevision {
+    ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 4,
+        "metadata": {"name": "a-4", "uid": "u", "annotations": {"kruise.io/sidecarset-hash": "h", "x": "y"}},
+        "data": {"spec": {"$patch": "replace", "containers": [{"name": "c", "image": "old"}], "volumes": null}}
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_set_has_its_stored_version_with_it_and_nothing_else_of_it_changes() {
+    let plain = set("a", json!({"injectionStrategy": {"revision": {"revisionName": "a-4"}}}));
+    let text = write(&[plain.clone().with_revision(&stored()), labelled("b", "web")]);
+    let sets = Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
+    assert_eq!(sets[0], prepared(&plain).with_revision(&stored()));
+    let revision = sets[0].revision().unwrap();
+    assert_eq!((revision.name(), revision.annotation("kruise.io/sidecarset-hash")), ("a-4", "h"));
+    assert_eq!((revision.data(), revision.annotation("x")), (stored().data(), ""));
+    assert_eq!(sets[1].revision(), None);
+    assert_eq!(write(&sets), text);
+}
+
+#[test]
+fn nobody_brings_a_stored_version_in_with_a_manifest() {
+    let mut smuggled = set("a", json!({})).into_value();
+    smuggled["controllerRevision"] = stored().as_value().clone();
+    let smuggled = decode(smuggled).unwrap().into_sidecar_set();
+    assert_eq!((smuggled.revision(), &smuggled), (None, &set("a", json!({}))));
 }
 
 #[test]

@@ -3,7 +3,14 @@
 //! A plan is made from what was seen, by functions without a clock, a client or chance in them; whoever carries it out
 //! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
 
+pub mod bundle;
+pub mod condition;
+pub mod default_account;
 pub mod demand;
+pub mod legacy_token;
+pub mod merged;
+pub mod root_ca;
+pub mod token_secret;
 pub mod tokens;
 
 use serde_json::Value;

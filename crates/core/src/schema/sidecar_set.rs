@@ -1,6 +1,6 @@
 //! Tables of a `SidecarSet` in its two versions (sections 1.2, 1.4, 1.5).
 
-use super::Kind::{Bool, Int32, Int64, IntOrString, Object, Objects, Text, TextMap};
+use super::Kind::{Any, Bool, Int32, Int64, IntOrString, Object, Objects, Text, TextMap};
 use super::container::SIDECAR_CONTAINER;
 use super::meta::{LABEL_SELECTOR, OBJECT_META};
 use super::reference::LOCAL_OBJECT_REFERENCE;
@@ -89,6 +89,8 @@ static STATUS: Schema = Schema::new(
         optional("updatedReadyPods", Int32),
         optional("latestRevision", Text),
         pointer("collisionCount", Int32),
+        // The controller's, in no table of the reference.
+        pointer("conditions", Any),
     ],
 );
 

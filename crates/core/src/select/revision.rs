@@ -20,23 +20,18 @@ use crate::selector::Selector;
 use crate::service_account::declared;
 use crate::sidecar_set::SidecarSet;
 
-/// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5).
+/// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5). One that a bundle has
+/// is not looked for anywhere else.
 ///
 /// # Errors
 /// A revision that cannot be found or read, a Partial policy whose selector or partition cannot be understood.
 pub fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) -> Result<SidecarSet, Reason> {
     let Some(selection) = Selection::of(&set) else { return Ok(set) };
-    let revision_path = FieldPath::new("spec.injectionStrategy.revision");
-    let found = revision::find(&set, selection, sources.revisions, sources.system_namespace, sources.lookup);
-    let found = found.map_err(|error| Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field: revision_path.child(selection.field()),
-        problem: error.to_string(),
-        remedy: String::new(),
-        // The Pod is not at fault: whatever is wrong with the SidecarSet is a refusal by policy here.
-        code: if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden },
-    })?;
-    let history = history(&set, &found)?;
+    let stored = match set.revision() {
+        Some(revision) => revision,
+        None => stored(&set, selection, sources)?,
+    };
+    let history = history(&set, &stored)?;
     if json::flag(set.as_value(), &["spec", "updateStrategy", "paused"]) {
         return Ok(history);
     }
@@ -44,6 +39,18 @@ pub fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) -> Resu
         Some("Partial") => partial(set, history, query),
         _ => Ok(history),
     }
+}
+
+fn stored(set: &SidecarSet, selection: Selection<'_>, sources: Sources<'_>) -> Result<ControllerRevision, Reason> {
+    let found = revision::find(set, selection, sources.revisions, sources.system_namespace, sources.lookup);
+    found.map_err(|error| Reason {
+        sidecar_set: Some(set.name().to_owned()),
+        field: FieldPath::new("spec.injectionStrategy.revision").child(selection.field()),
+        problem: error.to_string(),
+        remedy: String::new(),
+        // The Pod is not at fault: whatever is wrong with the SidecarSet is a refusal by policy here.
+        code: if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden },
+    })
 }
 
 /// M-4: the Pods that `updateStrategy` does not reach get the stored revision, others the latest; a partition in

@@ -257,6 +257,35 @@ fn m6_history_keeps_metadata_and_takes_spec_hashes_and_revision() {
     assert_eq!((old.volumes().len(), json::text(&old.containers()[0], &["name"])), (0, "old"));
 }
 
+fn names_of(pod: &Value) -> Vec<&str> {
+    json::items(pod, &["spec", "containers"]).iter().map(|container| json::text(container, &["name"])).collect()
+}
+
+/// What a bundle has found is neither looked for among the settings nor in the cluster, and makes the same Pod.
+#[rstest]
+#[case::by_name(json!({"revisionName": "s-1"}))]
+#[case::by_version(json!({"customVersion": "v1"}))]
+fn r9_a_revision_of_the_bundle_comes_first(#[case] revision: Value) {
+    let plain = set("s", &json!({"uid": "u1", "injectionStrategy": {"revision": revision}}));
+    let mut versioned = stored().as_value().clone();
+    versioned["metadata"]["labels"][names::CUSTOM_VERSION_LABEL] = json!("v1");
+    let revision = ControllerRevision::decode(versioned).unwrap();
+    let found = std::slice::from_ref(&revision);
+    let by_settings = selected_from(&cluster(), "prod", &pod(), std::slice::from_ref(&plain), found, "u").unwrap();
+    let text = crate::bundle::write(&[plain.with_revision(&revision)]);
+    let bundled = crate::bundle::Bundle::read(text.as_bytes()).unwrap().sets().unwrap();
+    let cluster = cluster();
+    let by_bundle = selected_from(&cluster, "prod", &pod(), &bundled, &[], "u").unwrap();
+    let inject = |set: &[SidecarSet]| {
+        let context =
+            crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: false };
+        crate::inject::inject(Pod::decode(&pod()).unwrap(), set, context).unwrap().pod
+    };
+    assert_eq!(inject(&by_bundle), inject(&by_settings));
+    assert_eq!(names_of(&inject(&by_bundle)), ["main", "old"]);
+    assert_eq!(*cluster.asked.borrow(), [""; 0]);
+}
+
 #[test]
 fn m2_a_revision_that_is_not_there_is_refused() {
     let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-9"}}}));

@@ -3,7 +3,6 @@
 use super::{Settings, naming, whitelist};
 use crate::bundle::{Bundle, Text};
 use crate::field::{Cause, FieldError, FieldPath, Place};
-use crate::json;
 use crate::node::Node;
 use crate::ordered::{Map, Set};
 use crate::service_account::declared::Declared;
@@ -37,7 +36,7 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
         // reported once, at the later of the two.
         let is_fine = wrong.is_empty();
         let mut earlier = Set::new();
-        for name in names_of(set) {
+        for name in conflicts::names(set) {
             let sharers = sharing.or_default(name);
             for sharer in sharers.iter() {
                 earlier.insert(*sharer);
@@ -89,21 +88,4 @@ fn bundled(text: &Text, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>
         }
         sets.push(set);
     }
-}
-
-/// Everything over which two `SidecarSet`s can be in conflict. Only sets that share one of these are compared: of a
-/// thousand sets there are half a million pairs.
-fn names_of(set: &SidecarSet) -> Set<String> {
-    let mut names = Set::new();
-    for (list, items) in [("c ", set.containers()), ("i ", set.init_containers()), ("v ", set.volumes())] {
-        for item in items {
-            names.insert([list, json::text(item, &["name"])].concat());
-        }
-    }
-    for patch in json::items(set.as_value(), &["spec", "patchPodMetadata"]) {
-        for (key, _) in json::string_map(patch, &["annotations"]) {
-            names.insert(["a ", key].concat());
-        }
-    }
-    names
 }

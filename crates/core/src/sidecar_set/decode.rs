@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{SidecarSet, convert};
+use super::{REVISION, SidecarSet, convert};
 use crate::field::{FieldError, FieldPath};
 use crate::format;
 use crate::json;
@@ -66,9 +66,13 @@ impl Decoded {
         self.object
     }
 
-    /// The object in its v1beta1 form.
+    /// The object in its v1beta1 form. What it has in the place of a stored version is left out: only who makes a
+    /// bundle says which that is.
     pub fn into_sidecar_set(self) -> SidecarSet {
         let mut object = self.object;
+        if let Value::Object(object) = &mut object {
+            json::take(object, REVISION);
+        }
         if self.version == Version::V1Alpha1 {
             convert::to_v1beta1(&mut object);
         }

@@ -7,8 +7,12 @@ pub mod prepare;
 
 use serde_json::Value;
 
+use crate::controller_revision::ControllerRevision;
 use crate::json;
 use crate::names;
+
+/// Where a set has its stored version with it: no field of a `SidecarSet`, and taken out of whatever users write.
+const REVISION: &str = "controllerRevision";
 
 /// A `SidecarSet` in its v1beta1 form: type-checked against [`crate::schema`], JSON nulls removed, fields that
 /// nobody knows still there.
@@ -22,6 +26,21 @@ impl SidecarSet {
     /// Wraps an object that the caller has decoded and converted.
     pub fn from_decoded(object: Value) -> Self {
         Self(object)
+    }
+
+    /// The same set with the stored version that its `injectionStrategy.revision` asks for, as whoever compiles it into a
+    /// bundle found it ([`crate::revision::find`]). Of that, only what goes into a Pod is kept.
+    #[must_use]
+    pub fn with_revision(mut self, revision: &ControllerRevision) -> Self {
+        if let Some(object) = self.0.as_object_mut() {
+            object.insert(REVISION.to_owned(), revision.essence());
+        }
+        self
+    }
+
+    /// The stored version that `injectionStrategy.revision` asks for, where the set came out of a bundle that has it.
+    pub fn revision(&self) -> Option<ControllerRevision> {
+        json::at(&self.0, &[REVISION]).cloned().map(ControllerRevision::from_decoded)
     }
 
     /// The whole object.

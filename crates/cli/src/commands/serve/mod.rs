@@ -2,24 +2,23 @@
 
 mod certificates;
 mod cluster;
-mod logging;
 mod options;
-mod units;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
 use pillion_host::{CodeCache, LogLevel, LogLine, Module};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::options::Options;
-use self::units::{Size, Span};
+use crate::daemon::logging;
+use crate::daemon::signals::Signals;
+use crate::daemon::units::{Size, Span};
 use crate::module;
 use crate::preview;
 use crate::status::Status;
@@ -64,8 +63,6 @@ pub struct Args {
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8443);
 /// How long endpoints take to be updated, and a little more.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How soon a signal that follows another is the same one; nobody presses Ctrl-C twice that fast.
-const ECHO: Duration = Duration::from_millis(200);
 /// How long settings may take to be checked: thousands of SidecarSets are compared with each other.
 const CHECK: Duration = Duration::from_secs(30);
 
@@ -207,35 +204,4 @@ impl Serving {
 
 async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("--{option} {address}"))
-}
-
-/// What asks the process to end: SIGTERM, as Kubernetes does, and Ctrl-C.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// A signal that is not the echo of the one before: `timeout` sends it to the process, and again to its group.
-    async fn another(&mut self) {
-        let first = Instant::now();
-        loop {
-            self.next().await;
-            if first.elapsed() > ECHO {
-                return;
-            }
-        }
-    }
-
-    fn new() -> anyhow::Result<Self> {
-        let catch = |kind| signal(kind).context("signals");
-        Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

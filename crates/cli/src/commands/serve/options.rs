@@ -7,7 +7,8 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::units::{Size, Span};
+use crate::daemon::logging::{Format, Level};
+use crate::daemon::units::{Size, Span};
 
 /// Where the certificate comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -31,36 +32,6 @@ pub enum Cluster {
     Live,
     /// Nothing: what has to be looked up is refused with 503.
     None,
-}
-
-/// How much is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Level {
-    /// What is broken.
-    Error,
-    /// What may be.
-    Warn,
-    /// Refusals, and what changes.
-    #[default]
-    Info,
-    /// Every request.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-/// How it is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// Text on a terminal, else JSON.
-    #[default]
-    Auto,
-    /// A line of text.
-    Text,
-    /// An object a line.
-    Json,
 }
 
 /// What can be set. `None` where it is not.

@@ -16,7 +16,7 @@ fn find(owner: &str, name: &str) -> Option<&'static str> {
 pub(super) const URLS: &str = "Refused: what belongs to a namespace cannot speak of URLs.";
 
 /// Type, field, meaning.
-const FIELDS: [(&str, &str, &str); 34] = [
+const FIELDS: [(&str, &str, &str); 35] = [
     ("SidecarContainer", "command", "Stands in for the image's entrypoint."),
     ("SidecarContainer", "args", "Arguments of the command."),
     ("SidecarContainer", "workingDir", "Where the command is started; absent: as the image says."),
@@ -50,5 +50,6 @@ const FIELDS: [(&str, &str, &str); 34] = [
     ("SidecarSetStatus", "readyPods", "How many of them are ready."),
     ("SidecarSetStatus", "updatedReadyPods", "How many of them have its latest version and are ready."),
     ("SidecarSetStatus", "latestRevision", "The ControllerRevision of its latest version."),
+    ("SidecarSetStatus", "conditions", "What Pillion's controller says of it."),
     ("SidecarSetStatus", "collisionCount", "How often the name of a revision was taken already."),
 ];

@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use super::descriptions;
 use crate::schema::fields;
 
-/// What a definition requires, by type.
-const REQUIRED: [(&str, &[&str]); 7] = [
+/// What a definition requires, by type. OpenKruise's requires counts of Pods in a status, too; where nobody counts,
+/// a condition has to do without them.
+const REQUIRED: [(&str, &[&str]); 6] = [
     ("ResourcesPolicy", &["targetContainersMode", "resourcesExpr"]),
     ("ObjectFieldSelector", &["fieldPath"]),
     ("UpdateScatterTerm", &["key", "value"]),
     ("UpdatePriorityOrderTerm", &["orderedKey"]),
     ("UpdatePriorityWeightTerm", &["matchSelector", "weight"]),
     ("LabelSelectorRequirement", &["key", "operator"]),
-    ("SidecarSetStatus", &["matchedPods", "readyPods", "updatedPods"]),
 ];
 /// The values that it takes and no others, and what it fills in before any webhook is called.
 const ENUMS: [(&str, &str, &[&str]); 2] = [
@@ -87,6 +87,7 @@ fn property(owner: &Schema, field: &Field) -> Value {
     let mut schema = match (field.name, field.kind) {
         ("containers" | "initContainers", Kind::Objects(table)) => json!({"type": "array", "items": container(table)}),
         ("volumes", _) => json!({"type": "array", "items": anything()}),
+        ("conditions", _) => conditions(),
         (_, kind) => typed(kind),
     };
     if let Some(schema) = schema.as_object_mut() {
@@ -120,6 +121,30 @@ fn typed(kind: Kind) -> Value {
         Kind::TextMap => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Quantity | Kind::QuantityMap | Kind::Any => anything(),
     }
+}
+
+/// `metav1.Condition`, one of each type.
+fn conditions() -> Value {
+    let text = |text: &str| described(json!({"type": "string"}), text);
+    let mut status = text("Whether it is so.");
+    if let Some(status) = status.as_object_mut() {
+        status.insert("enum".to_owned(), json!(["True", "False", "Unknown"]));
+    }
+    let properties = json!({
+        "type": text("What is spoken of."),
+        "status": status,
+        "observedGeneration": described(typed(Kind::Int64), "The generation of which this was said."),
+        "lastTransitionTime": described(typed(Kind::Time), "Since when its status is what it is."),
+        "reason": text("Why, in one word."),
+        "message": text("Why, for people."),
+    });
+    let required = ["type", "status", "lastTransitionTime", "reason", "message"];
+    json!({
+        "type": "array",
+        "items": {"type": "object", "properties": properties, "required": required},
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    })
 }
 
 /// A container: its fields have types, and others are kept.

@@ -4,20 +4,15 @@ mod certificates;
 mod rights;
 pub mod server;
 mod webhooks;
-mod workload;
 
-use anyhow::bail;
 use pillion_host::server::paths;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::access::{self, Reader};
 use super::crd::{self, Conversion};
 use super::options::{Certificates, Standalone};
+use super::process;
 use super::{Input, Rendered};
-use crate::yaml;
-
-/// What a ConfigMap may hold.
-const CONFIG_MAP: usize = 1 << 20;
 
 /// The objects for these settings.
 ///
@@ -25,38 +20,32 @@ const CONFIG_MAP: usize = 1 << 20;
 /// The settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
-    let input = Input::of(settings, common)?;
-    let text = yaml::document(&yaml::Tree::conventional(&Value::Object(input.raw.clone())));
-    if text.len() >= CONFIG_MAP {
-        bail!(
-            "the settings have {} bytes, and a ConfigMap takes less than 1 MiB; compile the SidecarSets with pillion \
-             bundle --settings -o yaml",
-            text.len()
-        );
-    }
+    let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;
+    let text = input.text()?;
+    let process = server::process(options);
     let annotations = certificates::annotations(options);
     let mut documents = Vec::new();
     if !options.no_namespace {
-        documents.push(workload::namespace(options));
+        documents.push(process.namespace());
     }
-    documents.push(workload::service_account(options));
+    documents.push(process.service_account());
     let reader = Reader {
         instance: &common.name,
         subject: (&options.namespace, &common.name),
         watches: true,
         has_system_namespace: !common.no_system_role,
     };
-    documents.extend(access::for_settings(workload::RBAC, &input.needs, reader));
+    documents.extend(access::for_settings(process::RBAC, &input.needs, reader));
     documents.extend(rights::documents(options, &input.needs));
-    documents.push(workload::settings(options, &text));
+    documents.push(process.settings(&text));
     documents.extend(certificates::documents(options));
-    documents.push(workload::service(options));
-    documents.push(workload::deployment(options, &input.needs));
+    documents.push(server::service(process));
+    documents.push(process.deployment(&server::container(options, &input.needs)));
     if options.replicas > 1 {
-        documents.push(workload::disruption_budget(options));
+        documents.push(process.disruption_budget());
     }
     if !options.no_network_policy {
-        documents.push(workload::network_policy(options));
+        documents.push(server::network_policy(process));
     }
     if !options.no_crd {
         let client = server::client_config(options, paths::CONVERT);
@@ -81,9 +70,4 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
         notes.push("where OpenKruise is installed, use --no-crd: it has a SidecarSet definition of its own".to_owned());
     }
     Ok(Rendered { documents, notes })
-}
-
-/// `spec.selector` of what is about the server's Pods.
-fn pods(options: &Standalone) -> Value {
-    json!({"matchLabels": super::document::selector(&options.common.name, server::COMPONENT)})
 }

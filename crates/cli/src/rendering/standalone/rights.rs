@@ -5,7 +5,8 @@ use super::super::crd;
 use super::super::document::Document;
 use super::super::needs::Needs;
 use super::super::options::{Certificates, Standalone};
-use super::{webhooks, workload};
+use super::super::process;
+use super::webhooks;
 
 const PATCH: &[&str] = &["get", "patch"];
 
@@ -20,7 +21,7 @@ pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
     let of = |namespace, about| Access { name: &name, namespace, instance, subject, about };
 
     let about = "Where the server writes its CA, so that the API server trusts it.";
-    let mut documents = access::documents(workload::RBAC, of(None, about), &bundles(options, needs));
+    let mut documents = access::documents(process::RBAC, of(None, about), &bundles(options, needs));
     let about = "The server's certificate and CA.";
     let secrets = [
         Grant::new(
@@ -37,7 +38,7 @@ pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
         )
         .of(&[&options.tls_secret]),
     ];
-    documents.extend(access::documents(workload::RBAC, of(Some(&options.namespace), about), &secrets));
+    documents.extend(access::documents(process::RBAC, of(Some(&options.namespace), about), &secrets));
     documents
 }
 

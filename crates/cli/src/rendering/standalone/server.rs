@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::super::document::{Document, selector};
 use super::super::needs::Needs;
 use super::super::options::{Certificates, Standalone};
+use super::super::process::{self, Container, Process};
 use super::super::{access, crd};
 use super::webhooks;
 
@@ -15,18 +17,64 @@ pub const PORT: u16 = 8443;
 pub const HEALTH_PORT: u16 = 8080;
 /// The port of the Service.
 pub const SERVICE_PORT: u16 = 443;
-/// Where the settings are mounted. The whole folder, so that changes reach it.
-pub const SETTINGS_FOLDER: &str = "/etc/pillion";
-/// The file in it.
-pub const SETTINGS_FILE: &str = "settings.yaml";
 /// Where the certificate is mounted, where it comes from a Secret.
 pub const TLS_FOLDER: &str = "/etc/pillion-tls";
 
+/// Time to be taken out of the Service, and to answer what is under way, in seconds.
+const GRACE: u32 = 40;
+
+/// The server.
+pub fn process(options: &Standalone) -> Process<'_> {
+    Process {
+        name: &options.common.name,
+        namespace: &options.namespace,
+        component: COMPONENT,
+        replicas: options.replicas,
+        image: &options.image,
+        priority_class: options.priority_class.as_deref(),
+        api_server_ports: &options.api_server_ports,
+    }
+}
+
+/// What the API server calls.
+pub fn service(process: Process<'_>) -> Document {
+    let port = |name: &str, port: u16, target: &str| json!({"name": name, "port": port, "targetPort": target, "protocol": "TCP"});
+    let spec = json!({
+        "selector": selector(process.name, COMPONENT),
+        "ports": [port("https", SERVICE_PORT, "https"), port("metrics", HEALTH_PORT, "health")],
+    });
+    let service = process.object("v1", "Service", process.name, json!({"spec": spec}));
+    let about = "What the API server calls. Prometheus finds /metrics on the port of this name.";
+    Document::new("05-service", about, service)
+}
+
+/// Who talks to the server, and to whom it talks.
+pub fn network_policy(process: Process<'_>) -> Document {
+    let about = "The server is called by the API server, the kubelet and Prometheus, and calls the API server.";
+    let from = "From anywhere: no selector knows where the API server runs.";
+    process.network_policy(&[PORT, HEALTH_PORT], about.to_owned(), from)
+}
+
+/// The server's container.
+pub fn container(options: &Standalone, needs: &Needs) -> Container {
+    let mut volumes = Vec::new();
+    if options.certificates != Certificates::SelfSigned {
+        volumes.push(("tls", TLS_FOLDER, json!({"secret": {"secretName": options.tls_secret}})));
+    }
+    Container {
+        arguments: arguments(options, needs),
+        ports: vec![("https", PORT), ("health", HEALTH_PORT)],
+        resources: json!({"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}),
+        volumes,
+        grace: GRACE,
+    }
+}
+
 /// The arguments of the server's container.
-pub fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
+fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     let mut arguments = vec!["serve".to_owned()];
     let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
-    flag("settings", &format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}"));
+    flag("settings", &process::mounted_settings());
     flag("listen", &format!("0.0.0.0:{PORT}"));
     flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
     flag("namespace", &options.namespace);

@@ -207,7 +207,17 @@ fn a_shard_is_checked_as_the_index_is() {
     faulty(|shard| shard["data"]["generation"] = json!("before"), Fault::HalfWritten);
     faulty(|shard| shard["data"]["generation"] = Value::Null, Fault::HalfWritten);
     faulty(|shard| shard["data"]["bundle"] = json!("x"), Fault::Damaged);
-    faulty(|shard| shard["metadata"]["annotations"] = json!({TIME: "2026-01-15T08:00:00Z"}), Fault::Old);
+}
+
+/// So that renewing it is one small write, however many shards there are.
+#[test]
+fn the_time_of_the_index_counts_for_its_shards() {
+    let mut config_maps = sharded();
+    for shard in config_maps.iter_mut().rev().skip(1) {
+        shard["metadata"]["annotations"] = json!({TIME: "2026-01-15T08:00:00Z"});
+    }
+    let cluster = Cluster { config_maps, ..Cluster::default() };
+    assert_eq!(names(&cluster, Some("shop")).unwrap(), ["both", "everywhere", "shop"]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct TooLong {
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
     let whole = bundle::write(sets);
     if whole.len() <= max {
-        return Ok(vec![config_map(at, &at.name, time, &json!({BUNDLE: whole}))]);
+        return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
     }
     let generation = hash::sha256(whole.as_bytes());
     let mut shards = 1;
@@ -56,7 +56,7 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
                     data.insert(SHARDS.to_owned(), next.to_string().into());
                 }
                 let name = shard.map_or_else(|| at.name.clone(), |shard| shard_name(&at.name, shard));
-                config_map(at, &name, time, &data)
+                config_map(at, &name, shard.is_none().then_some(time), &data)
             };
             return Ok((0..next).map(Some).chain([None]).map(map).collect());
         }
@@ -89,11 +89,11 @@ fn sharded(sets: &[SidecarSet], count: u32) -> Map<Option<u32>, String> {
     texts
 }
 
-fn config_map(at: &ConfigMapName, name: &str, time: Timestamp, data: &Value) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": at.namespace, "annotations": {TIME: time.to_string()}},
-        "data": data,
-    })
+/// Only an index has a time.
+fn config_map(at: &ConfigMapName, name: &str, time: Option<Timestamp>, data: &Value) -> Value {
+    let mut metadata = json!({"name": name, "namespace": at.namespace});
+    if let (Some(time), Some(metadata)) = (time, metadata.as_object_mut()) {
+        metadata.insert("annotations".to_owned(), json!({TIME: time.to_string()}));
+    }
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 }

@@ -1,17 +1,47 @@
-//! The server's log: to stderr, a line for what happens.
+//! The log of a process that stays: to stderr, a line for what happens.
 
 use std::io::{self, IsTerminal as _};
 
+use clap::ValueEnum;
+use serde::Deserialize;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::options::{Format, Level};
+/// How much is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// What is broken.
+    Error,
+    /// What may be.
+    Warn,
+    /// Refusals, and what changes.
+    #[default]
+    Info,
+    /// Every request.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// How it is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Text on a terminal, else JSON.
+    #[default]
+    Auto,
+    /// A line of text.
+    Text,
+    /// An object a line.
+    Json,
+}
 
 /// Starts the log of this process, once.
 ///
 /// Libraries only say what goes wrong: below that, clients of the API server log what they send and get.
-pub(super) fn start(level: Level, format: Format) {
+pub fn start(level: Level, format: Format) {
     let own = match level {
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -22,7 +52,8 @@ pub(super) fn start(level: Level, format: Format) {
     let targets = Targets::new()
         .with_default(own.min(LevelFilter::WARN))
         .with_target("pillion", own)
-        .with_target("pillion_host", own);
+        .with_target("pillion_host", own)
+        .with_target("pillion_controller", own);
     let is_text = match format {
         Format::Auto => io::stderr().is_terminal(),
         Format::Text => true,
@@ -30,7 +61,7 @@ pub(super) fn start(level: Level, format: Format) {
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let registry = tracing_subscriber::registry();
-    // Only the first of a process counts, and there is only one server.
+    // Only the first of a process counts, and there is only one that stays.
     let _ = if is_text {
         registry.with(lines.with_ansi(false).with_filter(targets)).try_init()
     } else {

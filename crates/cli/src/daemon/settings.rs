@@ -1,0 +1,103 @@
+//! The policy's settings from a file, for processes that read them without the module; read again when it changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use pillion_core::settings::Settings;
+use tokio::sync::watch;
+
+use crate::preview;
+
+/// How often the file is looked at.
+const POLL: Duration = Duration::from_secs(2);
+
+/// A file with settings, as it was when it was last read.
+pub struct SettingsFile {
+    path: PathBuf,
+    /// What was read last, good or not: contents are compared, since Kubernetes swaps a link under a mounted ConfigMap.
+    seen: Vec<u8>,
+    problem: Option<String>,
+}
+
+impl SettingsFile {
+    /// Reads a file, and answers its settings.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or the settings are invalid: then with everything that is wrong.
+    pub fn read(path: &Path) -> anyhow::Result<(Self, Settings)> {
+        let seen = std::fs::read(path).with_context(|| path.display().to_string())?;
+        let settings = decode(path, &seen)?;
+        Ok((Self { path: path.to_owned(), seen, problem: None }, settings))
+    }
+
+    /// Sends what is new, for as long as it is polled. Settings that cannot be read change nothing but the log.
+    pub async fn watch(mut self, send: watch::Sender<Arc<Settings>>) {
+        loop {
+            tokio::time::sleep(POLL).await;
+            match self.look() {
+                Ok(None) => self.problem = None,
+                Ok(Some(settings)) => {
+                    tracing::info!(file = %self.path.display(), "settings loaded");
+                    self.problem = None;
+                    send.send_replace(Arc::new(settings));
+                }
+                Err(error) => {
+                    let problem = format!("{error:#}");
+                    if self.problem.as_ref() != Some(&problem) {
+                        tracing::error!(problem, "settings not loaded, the ones before stay in use");
+                    }
+                    self.problem = Some(problem);
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) -> anyhow::Result<Option<Settings>> {
+        let bytes = std::fs::read(&self.path).with_context(|| self.path.display().to_string())?;
+        if bytes == self.seen {
+            // What was wrong with it still is.
+            return self.problem.take().map_or(Ok(None), |problem| Err(anyhow::Error::msg(problem)));
+        }
+        self.seen = bytes;
+        decode(&self.path, &self.seen).map(Some)
+    }
+}
+
+fn decode(path: &Path, bytes: &[u8]) -> anyhow::Result<Settings> {
+    let name = path.display().to_string();
+    let text = String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: not UTF-8"))?;
+    let value = preview::of_text(&name, text)?;
+    let errors = match Settings::decode(value) {
+        Ok(settings) => match settings.validate() {
+            errors if errors.is_empty() => return Ok(settings),
+            errors => errors,
+        },
+        Err(errors) => errors,
+    };
+    let shown: Vec<String> = errors.iter().map(|error| format!("{name}: {error}")).collect();
+    bail!(shown.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_be_read_change_nothing_and_are_told_until_they_can() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("settings.yaml");
+        let write = |text: &str| std::fs::write(&path, text).expect("a file");
+        write("systemNamespace: one\n");
+        let (mut file, first) = SettingsFile::read(&path).expect("settings");
+        assert_eq!(first.system_namespace, "one");
+        assert!(matches!(file.look(), Ok(None)));
+        write("systemNamespace: 1\nbundel: x\n");
+        let problem = file.look().expect_err("a problem").to_string();
+        assert!(problem.contains("systemNamespace") && problem.contains("bundel"), "{problem}");
+        write("systemNamespace: two\n");
+        let second = file.look().expect("settings").expect("new ones");
+        assert_eq!(second.system_namespace, "two");
+    }
+}

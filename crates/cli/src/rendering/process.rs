@@ -1,0 +1,224 @@
+//! A process of Pillion in the cluster: a Deployment, and what belongs to it.
+
+use pillion_host::server::paths;
+use serde_json::{Value, json};
+
+use super::document::{Document, metadata, selector};
+use super::insert;
+
+/// The file of the ServiceAccount and of what it may do.
+pub const RBAC: &str = "02-rbac";
+/// Where the settings are mounted. The whole folder, so that changes reach it.
+pub const SETTINGS_FOLDER: &str = "/etc/pillion";
+/// The file in it.
+pub const SETTINGS_FILE: &str = "settings.yaml";
+/// That of the image.
+const USER: u32 = 65532;
+
+/// What is the same for every object of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process<'a> {
+    /// What the objects are called.
+    pub name: &'a str,
+    /// Where they are.
+    pub namespace: &'a str,
+    /// `app.kubernetes.io/component`, and what comments call it.
+    pub component: &'static str,
+    /// How many there are.
+    pub replicas: u16,
+    /// The image of pillion.
+    pub image: &'a str,
+    /// Its PriorityClass, where it has one.
+    pub priority_class: Option<&'a str>,
+    /// Ports of the API server.
+    pub api_server_ports: &'a [u16],
+}
+
+/// What one kind of process needs of its container.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// The command line, without `pillion`.
+    pub arguments: Vec<String>,
+    /// Names and numbers of its ports; the one of the name `health` has the probes.
+    pub ports: Vec<(&'static str, u16)>,
+    /// `resources`.
+    pub resources: Value,
+    /// Volumes beside the settings: their names, where they are mounted, and what they are.
+    pub volumes: Vec<(&'static str, &'static str, Value)>,
+    /// Seconds from SIGTERM to SIGKILL.
+    pub grace: u32,
+}
+
+/// The settings in a ConfigMap, in the form that their file has.
+pub fn mounted_settings() -> String {
+    format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}")
+}
+
+impl Process<'_> {
+    fn metadata(&self, name: &str, namespace: Option<&str>) -> Value {
+        metadata(name, namespace, self.name, self.component, &Value::Null)
+    }
+
+    /// An object of the process in its namespace, with `rest` beside its metadata.
+    pub fn object(&self, api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
+        let mut object = json!({
+            "apiVersion": api_version, "kind": kind, "metadata": self.metadata(name, Some(self.namespace)),
+        });
+        if let (Some(object), Value::Object(rest)) = (object.as_object_mut(), rest) {
+            object.extend(rest);
+        }
+        object
+    }
+
+    /// `spec.selector` of what is about its Pods.
+    pub fn pods(&self) -> Value {
+        json!({"matchLabels": selector(self.name, self.component)})
+    }
+
+    /// Its namespace.
+    pub fn namespace(&self) -> Document {
+        let mut metadata = self.metadata(self.namespace, None);
+        if let Some(labels) = metadata.get_mut("labels") {
+            insert(labels, "pod-security.kubernetes.io/enforce", "restricted".into());
+        }
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let about = format!("The {}'s namespace. Nothing is injected into its Pods.", self.component);
+        Document::new("01-namespace", about, object)
+    }
+
+    /// Under which it runs.
+    pub fn service_account(&self) -> Document {
+        let rest = json!({"automountServiceAccountToken": false});
+        let account = self.object("v1", "ServiceAccount", self.name, rest);
+        Document::new(RBAC, format!("Under which the {} runs.", self.component), account)
+    }
+
+    /// The name of the ConfigMap with the settings.
+    fn settings_name(&self) -> String {
+        format!("{}-settings", self.name)
+    }
+
+    /// The settings.
+    pub fn settings(&self, text: &str) -> Document {
+        let config_map = self.object("v1", "ConfigMap", &self.settings_name(), json!({"data": {SETTINGS_FILE: text}}));
+        let about = format!(
+            "The settings. The {} reads them again when they change, about a minute after they are applied, and keeps \
+             the old ones where the new ones are invalid: nothing has to be restarted.",
+            self.component
+        );
+        Document::new("03-settings", about, config_map)
+    }
+
+    /// The process itself.
+    pub fn deployment(&self, container: &Container) -> Document {
+        let labels = self.metadata("", None).get("labels").cloned().unwrap_or_default();
+        let settings = json!({"name": "settings", "configMap": {"name": self.settings_name()}});
+        let mut volumes = vec![settings];
+        let mut mounts = vec![json!({"name": "settings", "mountPath": SETTINGS_FOLDER, "readOnly": true})];
+        for (name, path, source) in &container.volumes {
+            let mut volume = source.clone();
+            insert(&mut volume, "name", (*name).into());
+            volumes.push(volume);
+            mounts.push(json!({"name": name, "mountPath": path, "readOnly": true}));
+        }
+        let mut pod = json!({
+            "serviceAccountName": self.name,
+            "automountServiceAccountToken": true,
+            "securityContext": {
+                "runAsNonRoot": true,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "terminationGracePeriodSeconds": container.grace,
+            "topologySpreadConstraints": [
+                self.spread("kubernetes.io/hostname"),
+                self.spread("topology.kubernetes.io/zone"),
+            ],
+            "containers": [self.container(container, &mounts)],
+            "volumes": volumes,
+        });
+        if let Some(class) = self.priority_class {
+            insert(&mut pod, "priorityClassName", class.into());
+        }
+        let spec = json!({
+            "replicas": self.replicas,
+            "selector": self.pods(),
+            // A new one is there before an old one goes.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        });
+        let deployment = self.object("apps/v1", "Deployment", self.name, json!({"spec": spec}));
+        Document::new("06-deployment", format!("The {}.", self.component), deployment)
+            .with_comment("/spec/template/spec/automountServiceAccountToken", "It reads the cluster.")
+            .with_comment(
+                "/spec/template/spec/topologySpreadConstraints",
+                "On several nodes and in several zones, where there are any.",
+            )
+    }
+
+    fn spread(&self, key: &str) -> Value {
+        json!({
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": self.pods(),
+        })
+    }
+
+    fn container(&self, container: &Container, mounts: &[Value]) -> Value {
+        let ports: Vec<Value> = container
+            .ports
+            .iter()
+            .map(|(name, port)| json!({"name": name, "containerPort": port, "protocol": "TCP"}))
+            .collect();
+        let probe = |path: &str, period: u32, failures: u32| json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": period, "failureThreshold": failures});
+        json!({
+            "name": "pillion",
+            "image": self.image,
+            "args": container.arguments,
+            "ports": ports,
+            // It may have something to compile or to list first.
+            "startupProbe": probe(paths::HEALTHZ, 2, 30),
+            "livenessProbe": probe(paths::HEALTHZ, 10, 3),
+            "readinessProbe": probe(paths::READYZ, 5, 2),
+            "resources": container.resources,
+            "securityContext": {
+                "allowPrivilegeEscalation": false,
+                "readOnlyRootFilesystem": true,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "volumeMounts": mounts,
+        })
+    }
+
+    /// How many may be taken away at once.
+    pub fn disruption_budget(&self) -> Document {
+        let spec = json!({
+            "maxUnavailable": 1,
+            "selector": self.pods(),
+            // One that is broken anyway does not keep a node from being drained.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        });
+        let budget = self.object("policy/v1", "PodDisruptionBudget", self.name, json!({"spec": spec}));
+        let about = format!("Drains take one {} at a time.", self.component);
+        Document::new("07-pod-disruption-budget", about, budget)
+    }
+
+    /// Who talks to it on these ports, and that it talks to the API server.
+    pub fn network_policy(&self, listens: &[u16], about: String, from: &str) -> Document {
+        let ports =
+            |ports: &[u16]| -> Value { ports.iter().map(|port| json!({"protocol": "TCP", "port": port})).collect() };
+        let spec = json!({
+            "podSelector": self.pods(),
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": ports(listens)}],
+            "egress": [{"ports": ports(self.api_server_ports)}],
+        });
+        let policy = self.object("networking.k8s.io/v1", "NetworkPolicy", self.name, json!({"spec": spec}));
+        Document::new("08-network-policy", about, policy)
+            .with_comment("/spec/ingress", from)
+            .with_comment("/spec/egress", "The ports of the API server, before and behind its Service.")
+    }
+}

@@ -1,0 +1,150 @@
+//! What people are told of their SidecarSets: a condition where the definition keeps it, and Events where something is
+//! wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use pillion_core::json;
+use pillion_core::plan::bundle::{CONDITION, Place, Verdict, Why, condition};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::write::{FIELD_MANAGER, Problem};
+
+/// How many SidecarSets are written to at once.
+const CONCURRENCY: usize = 8;
+/// What was being done, in Events.
+const ACTION: &str = "KeepBundle";
+
+/// What was said last of each SidecarSet, by name: of which version, and whether it had to be written down.
+#[derive(Default)]
+pub(super) struct Said {
+    last: BTreeMap<String, (Value, Verdict)>,
+    /// The definition has no place for conditions. OpenKruise's drops them.
+    has_no_conditions: bool,
+}
+
+/// What became of a condition.
+enum Noted {
+    /// It says so, and did before.
+    Already,
+    /// It says so now.
+    Now,
+    /// There is no place for it.
+    Nowhere,
+    /// Not this time.
+    Failed,
+}
+
+impl Said {
+    /// Says what is new.
+    pub(super) async fn say(&mut self, context: &Context, verdicts: &[Verdict], sidecar_sets: &[Arc<Value>]) {
+        let mut last = std::mem::take(&mut self.last);
+        let mut news = Vec::new();
+        for verdict in verdicts {
+            let is_it = |object: &&Arc<Value>| json::text(object, &["metadata", "uid"]) == verdict.uid;
+            let Some(object) = sidecar_sets.iter().find(is_it) else { continue };
+            let generation = json::at(object, &["metadata", "generation"]).cloned().unwrap_or_default();
+            let before = last.remove(&verdict.name);
+            if before.as_ref().is_some_and(|(of, said)| *of == generation && said == verdict) {
+                self.last.insert(verdict.name.clone(), (generation, verdict.clone()));
+                continue;
+            }
+            news.push(News {
+                context: context.clone(),
+                object: Arc::clone(object),
+                generation,
+                verdict: verdict.clone(),
+                before: before.map(|(_, said)| said),
+                has_conditions: !self.has_no_conditions,
+            });
+        }
+        let said: Vec<_> = stream::iter(news).map(News::say).buffer_unordered(CONCURRENCY).collect().await;
+        for (generation, verdict, noted) in said {
+            if matches!(noted, Noted::Nowhere) && !self.has_no_conditions {
+                self.has_no_conditions = true;
+                tracing::info!("the definition of SidecarSets keeps no conditions; there are Events instead");
+            }
+            if !matches!(noted, Noted::Failed) {
+                self.last.insert(verdict.name.clone(), (generation, verdict));
+            }
+        }
+    }
+}
+
+/// What is to be said of one SidecarSet.
+struct News {
+    context: Context,
+    object: Arc<Value>,
+    generation: Value,
+    verdict: Verdict,
+    /// What was said before.
+    before: Option<Verdict>,
+    has_conditions: bool,
+}
+
+impl News {
+    async fn say(self) -> (Value, Verdict, Noted) {
+        let Self { context, object, generation, verdict, before, has_conditions } = self;
+        let noted = if has_conditions { note(&context, &object, &verdict).await } else { Noted::Nowhere };
+        // What the condition says already was told before this process was started.
+        let is_told = before.as_ref().map_or(matches!(noted, Noted::Already), |before| is_same(before, &verdict));
+        if !is_told {
+            tell(&context, &object, &verdict, before.as_ref()).await;
+        }
+        (generation, verdict, noted)
+    }
+}
+
+/// Whether two verdicts tell people the same.
+fn is_same(one: &Verdict, other: &Verdict) -> bool {
+    (&one.uid, one.place, one.why, &one.message) == (&other.uid, other.place, other.why, &other.message)
+}
+
+async fn tell(context: &Context, object: &Value, verdict: &Verdict, before: Option<&Verdict>) {
+    let message = verdict.message.clone();
+    if verdict.why != Why::Current {
+        tracing::warn!(
+            sidecar_set = verdict.name,
+            reason = verdict.why.as_str(),
+            message,
+            "not in the bundle as it is"
+        );
+        context.events.warning(object, ACTION, verdict.why.as_str(), message).await;
+    } else if before.is_some_and(|before| before.place != Place::In) {
+        context.events.normal(object, ACTION, CONDITION, message).await;
+    }
+}
+
+/// Writes the condition, where it says anything else.
+async fn note(context: &Context, object: &Value, verdict: &Verdict) -> Noted {
+    let Some(mut patch) = condition(object, verdict, context.clock.now()) else { return Noted::Already };
+    if let Some(patch) = patch.as_object_mut() {
+        let text = |key: &str| Value::from(json::text(object, &["metadata", key]));
+        let metadata = json::object_of([("uid", text("uid")), ("resourceVersion", text("resourceVersion"))]);
+        patch.insert("metadata".to_owned(), metadata);
+    }
+    let (group, version) = json::text(object, &["apiVersion"]).split_once('/').unwrap_or_default();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "SidecarSet"));
+    let api = Api::<DynamicObject>::all_with(context.client.clone(), &resource);
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    match api.patch_status(&verdict.name, &params, &Patch::Merge(patch)).await {
+        Ok(stored) => {
+            let conditions = json::items(&stored.data, &["status", "conditions"]);
+            let is_kept = conditions.iter().any(|condition| json::text(condition, &["type"]) == CONDITION);
+            if is_kept { Noted::Now } else { Noted::Nowhere }
+        }
+        Err(error) => match Problem::of(&error) {
+            // OpenKruise's wants counts of Pods beside them.
+            Problem::Invalid(_) => Noted::Nowhere,
+            problem => {
+                tracing::warn!(sidecar_set = verdict.name, %problem, "its condition was not written");
+                Noted::Failed
+            }
+        },
+    }
+}
