@@ -6,6 +6,7 @@
 
 pub mod corpus;
 pub mod engine;
+mod errors;
 pub mod limits;
 pub mod measure;
 pub mod objects;

@@ -63,6 +63,8 @@ pub enum Command {
     Manifest(commands::manifest::Args),
     /// Serve the policy to API servers, without Kubewarden.
     Serve(Box<commands::serve::Args>),
+    /// Keep in the cluster what the policy needs there.
+    Controller(Box<commands::controller::Args>),
     /// Send a server as many reviews as it takes, and check every answer.
     Bench(commands::bench::Args),
     /// Print the JSON Schema of the policy's settings.
@@ -111,6 +113,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("bundle", long::<commands::bundle::Args>)
         .mut_subcommand("manifest", long::<commands::manifest::Args>)
         .mut_subcommand("serve", long::<commands::serve::Args>)
+        .mut_subcommand("controller", long::<commands::controller::Args>)
         .mut_subcommand("bench", long::<commands::bench::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)

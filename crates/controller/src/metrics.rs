@@ -1,6 +1,5 @@
 //! What can be measured of a controller, for Prometheus. Times are in seconds.
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -33,6 +32,11 @@ struct Kind {
     kind: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    result: &'static str,
+}
+
 /// The numbers.
 pub struct Metrics {
     registry: Registry,
@@ -45,7 +49,8 @@ pub struct Metrics {
     first_injection: Histogram,
     bundle_bytes: Gauge,
     bundle_refused: Gauge,
-    token_expiry: Gauge<f64, AtomicU64>,
+    token_expiry: Gauge,
+    token_requests: Family<Answered, Counter>,
 }
 
 impl Default for Metrics {
@@ -81,9 +86,12 @@ impl Metrics {
         let bundle_refused = Gauge::default();
         let help = "SidecarSets that are left out of the bundle, or kept in it as they were, since they are not valid";
         registry.register("bundle_refused_sidecarsets", help, bundle_refused.clone());
-        let token_expiry = Gauge::<f64, AtomicU64>::default();
+        let token_expiry = Gauge::default();
         let help = "When the first of the tokens that are kept ends, in seconds since 1970";
         registry.register_with_unit("token_first_expiry", help, Unit::Seconds, token_expiry.clone());
+        let token_requests = Family::default();
+        let help = "Tokens that were asked for; result is ok or error";
+        registry.register("token_requests", help, token_requests.clone());
         Self {
             registry,
             leads,
@@ -96,6 +104,7 @@ impl Metrics {
             bundle_bytes,
             bundle_refused,
             token_expiry,
+            token_requests,
         }
     }
 
@@ -136,9 +145,14 @@ impl Metrics {
         self.bundle_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
     }
 
-    /// When the first of the tokens that are kept ends, in seconds since 1970.
-    pub fn token_expiry(&self, seconds: f64) {
+    /// When the first of the tokens that are kept ends, in seconds since 1970; 0 where there is none.
+    pub fn token_expiry(&self, seconds: i64) {
         self.token_expiry.set(seconds);
+    }
+
+    /// A token was asked for: `result` is `ok` or `error`.
+    pub fn token_requested(&self, result: &'static str) {
+        self.token_requests.get_or_create(&Answered { result }).inc();
     }
 
     /// All of them as text (`OpenMetrics` 1.0).

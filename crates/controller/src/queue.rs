@@ -11,14 +11,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::ResourceExt as _;
 use kube::runtime::controller::{Action, Config, ReconcileReason, ReconcileRequest, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, ResourceExt as _};
+use pillion_core::plan::Step;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::context::Context;
 use crate::watch::Change;
+use crate::write::{WriteError, carry_out};
 
 /// Changes often come in swarms.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -45,6 +47,21 @@ pub struct ByNamespace<F> {
     pub is_concerned: fn(&Change) -> bool,
     /// Compares a namespace, and writes what differs.
     pub reconcile: F,
+}
+
+/// Carries out the only step that a namespace needs, where it needs one. What somebody else did first is no failure:
+/// it is a change, and is seen as one.
+///
+/// # Errors
+/// [`WriteError`].
+pub async fn settle(client: &Client, step: Option<Step>) -> Result<Done, WriteError> {
+    if let Some(step) = step
+        && let Err(error) = carry_out(client, &step).await
+        && !error.problem.is_overtaken()
+    {
+        return Err(error);
+    }
+    Ok(Done::Settled)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +122,7 @@ impl<F> ByNamespace<F> {
 }
 
 /// How long to wait after so many failures in a row.
-fn backoff(failures: u32) -> Duration {
+pub(crate) fn backoff(failures: u32) -> Duration {
     RETRY.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_MAX)
 }
 

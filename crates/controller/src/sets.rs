@@ -1,6 +1,7 @@
 //! The SidecarSets that the policy may inject: those of its settings, and those of the cluster.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pillion_core::json;
 use pillion_core::settings::Settings;
@@ -31,15 +32,9 @@ pub struct Refused {
 }
 
 impl Sets {
-    /// As they are seen now. What admission would refuse for its values is in there all the same, as it is when a Pod is
-    /// admitted.
-    pub fn of(context: &Context) -> Self {
-        let settings = context.settings.borrow().clone();
-        Self::union(&settings, context.cluster.sidecar_sets.all().iter().map(AsRef::as_ref))
-    }
-
     /// Those of the settings, and the custom resources, whose names they have taken before them: the policy takes none
-    /// of two SidecarSets of one name.
+    /// of two SidecarSets of one name. What admission would refuse for its values is in there all the same, as it is when a
+    /// Pod is admitted.
     pub fn union<'a>(settings: &Settings, resources: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut all = Self::default();
         match settings.all_sidecar_sets() {
@@ -69,6 +64,35 @@ impl Sets {
     /// Whether nobody knows what this SidecarSet says: nothing may be concluded from its absence.
     pub fn is_unknown(&self, name: &str) -> bool {
         self.problem.is_some() || self.refused.iter().any(|refused| refused.name == name)
+    }
+}
+
+/// Reads them once for as long as they are the same.
+#[derive(Default)]
+pub struct Cached(Mutex<Option<Read>>);
+
+struct Read {
+    settings: Arc<Settings>,
+    resources: Vec<Arc<Value>>,
+    sets: Arc<Sets>,
+}
+
+impl Cached {
+    /// As they are seen now.
+    pub fn get(&self, context: &Context) -> Arc<Sets> {
+        let (settings, resources) = (context.settings.borrow().clone(), context.cluster.sidecar_sets.all());
+        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |read: &&Read| {
+            Arc::ptr_eq(&read.settings, &settings)
+                && read.resources.len() == resources.len()
+                && read.resources.iter().zip(&resources).all(|(one, other)| Arc::ptr_eq(one, other))
+        };
+        if let Some(read) = read.as_ref().filter(is_same) {
+            return Arc::clone(&read.sets);
+        }
+        let sets = Arc::new(Sets::union(&settings, resources.iter().map(AsRef::as_ref)));
+        *read = Some(Read { settings, resources, sets: Arc::clone(&sets) });
+        sets
     }
 }
 

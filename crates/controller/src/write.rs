@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The owner of every field that the controller applies.
 pub const FIELD_MANAGER: &str = "pillion-controller";
 /// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a step was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,11 @@ impl Problem {
             (400 | 422, _) => Self::Invalid(status.message.clone()),
             _ => Self::Failed(status.message.clone()),
         }
+    }
+
+    /// Whether somebody else was faster. What is there now is seen, and is planned for, without trying again.
+    pub fn is_overtaken(&self) -> bool {
+        matches!(self, Self::AlreadyExists | Self::Conflict | Self::NotFound | Self::NamespaceTerminating)
     }
 }
 

@@ -25,6 +25,8 @@ mod node;
 pub mod ordered;
 pub mod outcome;
 pub mod pattern;
+// For controllers: the module has no part in it, and a small std of its own.
+#[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
 pub mod pod;
 pub mod quantity;

@@ -108,8 +108,8 @@ impl Failure {
     pub fn remedy(self, api_version: &str, kind: &str) -> String {
         match self {
             Self::Forbidden => format!(
-                "allow the policy to read it: contextAwareResources must list {api_version} {kind}, and the policy \
-                 server's ServiceAccount needs \"get\" on it"
+                "allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden \
+                 contextAwareResources must list {api_version} {kind}"
             ),
             Self::Timeout | Self::Unavailable => "try again".to_owned(),
         }

@@ -22,6 +22,19 @@ pub struct ResourceRequest {
     pub field_masks: Option<BTreeSet<String>>,
 }
 
+/// For an object of the core's group, with all of its fields.
+#[cfg(test)]
+pub(crate) fn get_request(kind: &str, namespace: Option<&str>, name: &str) -> ResourceRequest {
+    ResourceRequest {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        disable_cache: true,
+        field_masks: None,
+    }
+}
+
 /// A `list_resources_all` call, or with a namespace a `list_resources_by_namespace` call, as policies send them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ListRequest {

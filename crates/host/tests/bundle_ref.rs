@@ -104,7 +104,10 @@ fn failing(text: &str) -> Result<Vec<u8>, ClusterError> {
 
 #[rstest]
 #[case::missing(Err(ClusterError::NotFound), "does not exist; check that Pillion's controller is running")]
-#[case::not_granted(Err(ClusterError::NotGranted), "may not be read; contextAwareResources must list v1 ConfigMap")]
+#[case::not_granted(
+    Err(ClusterError::NotGranted),
+    "may not be read; the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap"
+)]
 #[case::rbac(failing("configmaps \"sets\" is forbidden: secret-user"), "may not be read")]
 #[case::slow(failing("deadline has elapsed; secret-user"), "could not be read in time; try again")]
 #[case::closed(failing("client error (Connect); secret-user"), "could not be read; try again")]

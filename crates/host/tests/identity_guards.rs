@@ -332,7 +332,7 @@ fn g8_whether_the_namespace_goes_decides() {
     );
     assert_eq!(
         tell(Court::default().answering(&namespace(""), Err(ClusterError::NotGranted))),
-        "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 Namespace, and the policy server's ServiceAccount needs \"get\" on it"
+        "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 Namespace"
     );
     // Nobody has to change what goes.
     let update = request("UPDATE", "", "ServiceAccount", &managed("ServiceAccount"), &managed("ServiceAccount"));
@@ -376,7 +376,7 @@ fn token(name: &str, uid: &str) -> Value {
 #[case::of_one_that_cannot_be_read(
     "hidden",
     "",
-    "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it"
+    "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount"
 )]
 #[case::of_an_empty_name(
     "",

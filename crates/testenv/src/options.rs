@@ -11,6 +11,7 @@ pub struct Options {
     pub(crate) gates: BTreeMap<String, bool>,
     pub(crate) audit_log: bool,
     pub(crate) controller_manager: bool,
+    pub(crate) controller_manager_flags: Vec<String>,
     pub(crate) nodes: u8,
 }
 
@@ -48,6 +49,14 @@ impl Options {
     pub fn controller_manager(mut self) -> Self {
         self.controller_manager = true;
         self
+    }
+
+    /// With kube-controller-manager, and a further flag for it, as `--name=value`. It comes after those that every
+    /// cluster has, so it wins.
+    #[must_use]
+    pub fn controller_manager_flag(mut self, flag: impl Into<String>) -> Self {
+        self.controller_manager_flags.push(flag.into());
+        self.controller_manager()
     }
 
     /// With this many nodes, which kwok plays, with kube-scheduler and kube-controller-manager: Pods are Running,

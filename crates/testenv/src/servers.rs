@@ -107,6 +107,7 @@ pub(crate) fn controller_manager(options: &Options) -> Vec<String> {
         ("root-ca-file", file::AUTHORITY),
     ]);
     all.extend(gates(&options.gates));
+    all.extend(options.controller_manager_flags.iter().cloned());
     all
 }
 

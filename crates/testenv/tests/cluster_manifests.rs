@@ -1,29 +1,24 @@
 //! What `pillion manifest` renders is accepted by a real API server, and does there what it is rendered for.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod support;
+
 use std::time::Duration;
 
-use clap::FromArgMatches;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt};
 use pillion::rendering::document::{Document, to_yaml};
-use pillion::rendering::options::Standalone;
 use pillion::rendering::{crd, standalone};
 use pillion_testenv::{Cluster, Options, apply, until};
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::options;
 
 const MANAGER: &str = "manifests";
 const SOON: Duration = Duration::from_secs(20);
-
-fn options(flags: &[&str]) -> Standalone {
-    let flags = std::iter::once("pillion").chain(flags.iter().copied());
-    let command = <Standalone as clap::Args>::augment_args(clap::Command::new("pillion"));
-    Standalone::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
-}
 
 fn set(spec: &Value) -> Value {
     let mut set = json!({

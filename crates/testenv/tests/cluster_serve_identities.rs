@@ -3,40 +3,46 @@
 
 mod support;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, SelfSubjectReview, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
-use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
+use kube::api::DeleteParams;
 use pillion_core::service_account::names::token_secret;
 use pillion_testenv::{Cluster, Options, until};
-use pillion_testkit::identity::{Account, Accounts, Scenario, Set, TOKEN_PATH, pairs};
+use pillion_testkit::identity::table::{accounts, mount_own, rows, shown, unchanged};
+use pillion_testkit::identity::{Accounts, Scenario, Set, TOKEN_PATH};
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::accounts::{bound_to, name_of, set_up};
 use support::{Installation, SOON, create, names, pod};
 use tokio::sync::OnceCell;
 
-const NONE: fn(&mut Value) = |_| {};
-const MODES: [&str; 2] = ["SidecarsOnly", "Isolate"];
+const MODES: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
 /// An API server keeps the answer about a token for some seconds.
 const REVOKED: Duration = Duration::from_mins(1);
 
-/// A SidecarSet of each mode, for the Pods that are labelled with it.
+/// A SidecarSet that is called `name`, for the Pods that are labelled with it.
+fn set_for(name: &str, label: &str, set: Set) -> Value {
+    let mut settings = Scenario::new(Value::Null, vec![set], Accounts::default()).settings();
+    let mut set = settings["sidecarSets"][0].take();
+    set["metadata"]["name"] = name.into();
+    set["spec"]["selector"] = json!({"matchLabels": {"mode": label}});
+    set
+}
+
+/// A SidecarSet of each mode, and one whose sidecar shares the mounts of the app.
 fn settings() -> Value {
-    let set = |mode: &'static str| {
-        let scenario = Scenario::new(Value::Null, vec![Set::new("a", Some("x"), mode)], Accounts::default());
-        let mut settings = scenario.settings();
-        let mut set = settings["sidecarSets"][0].take();
-        set["metadata"]["name"] = mode.to_lowercase().into();
-        set["spec"]["selector"] = json!({"matchLabels": {"mode": mode}});
-        set
+    let plain = |mode: &'static str| set_for(&mode.to_lowercase(), mode, Set::new("a", Some("x"), mode));
+    let sharing = |mode: &'static str| {
+        let set = Set { shares: true, ..Set::new("a", Some("x"), mode) };
+        set_for(&format!("sharing-{}", mode.to_lowercase()), &format!("sharing-{mode}"), set)
     };
+    let sets: Vec<Value> = MODES.map(plain).into_iter().chain(MODES.map(sharing)).collect();
     json!({
-        "sidecarSets": MODES.map(set),
+        "sidecarSets": sets,
         "featureGates": {"SidecarSetServiceAccountInjection": true},
-        "serviceAccounts": {"onAppServiceAccount": "Keep"},
+        "serviceAccounts": {"onAppServiceAccount": "Keep", "allowPodMode": true},
     })
 }
 
@@ -49,36 +55,6 @@ async fn installation() -> &'static Installation<'static> {
     INSTALLATION.get_or_init(async || Installation::start(cluster, &settings(), &[], &live).await).await
 }
 
-fn accounts() -> Accounts {
-    Accounts::of(&["default", "x"])
-}
-
-fn manual(name: &str) -> Accounts {
-    accounts().with(name, Account { automount: Some(false), ..Account::default() })
-}
-
-fn pulling(names: &[&str]) -> Accounts {
-    names.iter().fold(accounts(), |accounts, name| {
-        accounts.with(name, Account { pull_secrets: vec![format!("of-{name}")], ..Account::default() })
-    })
-}
-
-/// Puts the accounts into a namespace, which has its `default` already.
-async fn set_up(client: &Client, namespace: &str, accounts: &Accounts) {
-    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    for (name, account) in &accounts.0 {
-        let secrets: Vec<Value> = account.pull_secrets.iter().map(|name| json!({"name": name})).collect();
-        let mut object = json!({
-            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}, "imagePullSecrets": secrets,
-        });
-        if let Some(automount) = account.automount {
-            object["automountServiceAccountToken"] = automount.into();
-        }
-        let apply = PatchParams::apply("test").force();
-        api.patch(name, &apply, &Patch::Apply(&object)).await.unwrap();
-    }
-}
-
 /// A Pod with one container, as its author writes it, for the SidecarSet of a mode.
 fn web(mode: &str, edit: fn(&mut Value)) -> Value {
     let mut pod = pod(&json!({
@@ -87,22 +63,6 @@ fn web(mode: &str, edit: fn(&mut Value)) -> Value {
     }));
     edit(&mut pod);
     pod
-}
-
-fn mounts_own_volume(pod: &mut Value, path: &str) {
-    pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "own", "mountPath": path}]);
-}
-
-/// The pairs of a Pod as `a-main:x app:default`, and its pull secrets.
-fn shown(pod: &Value, accounts: &Accounts) -> String {
-    let mut text = String::new();
-    for pair in pairs(pod, accounts) {
-        let _ = write!(text, "{}:{} ", pair.container, pair.account);
-    }
-    for secret in pod["spec"]["imagePullSecrets"].as_array().into_iter().flatten() {
-        let _ = write!(text, "pulls {} ", secret["name"].as_str().unwrap());
-    }
-    text.trim_end().to_owned()
 }
 
 /// Creates a Pod in a namespace of its own with these accounts: the stored Pod, or the refusal.
@@ -119,56 +79,60 @@ async fn created(mode: &str, edit: fn(&mut Value), accounts: &Accounts) -> Resul
     }
 }
 
-/// The rows with Pillion in place of a policy that only swaps the account: the app never holds the token of `x`.
+/// The rows with Pillion in place of a policy that only swaps the account: the app never holds the token of `x`, but in
+/// mode `Pod`, which has to be allowed.
 #[rstest]
-#[case::a_sidecar_without_mount(NONE, accounts(), "a-main:x", "a-main:x app:default")]
-#[case::c_account_without_automounting(NONE, manual("x"), "a-main:x", "a-main:x app:default")]
-#[case::d_default_without_automounting(NONE, manual("default"), "a-main:x", "a-main:x")]
-#[case::e_pod_without_automounting(
-    |pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(false), accounts(), "a-main:x", "a-main:x"
-)]
-#[case::f_g_a_pod_that_asks_for_automounting(
-    |pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(true),
-    accounts(),
-    "a-main:x",
-    "a-main:x app:default"
-)]
-#[case::h_pull_secrets_are_kept(
-    NONE, pulling(&["default", "x"]), "a-main:x pulls of-default", "a-main:x app:default pulls of-default"
-)]
-#[case::h_pull_secrets_are_added(NONE, pulling(&["x"]), "a-main:x pulls of-x", "a-main:x app:default")]
-#[case::i_own_volume_at_the_path(
-    |pod: &mut Value| mounts_own_volume(pod, TOKEN_PATH), accounts(), "a-main:x", "a-main:x"
-)]
-#[case::j_own_volume_with_a_slash(
-    |pod: &mut Value| mounts_own_volume(pod, &format!("{TOKEN_PATH}/")), accounts(), "a-main:x", "a-main:x app:default"
-)]
-#[case::k_volume_is_adopted(
-    |pod: &mut Value| pod["spec"]["volumes"][0]["name"] = json!("kube-api-access-own"),
-    accounts(),
-    "a-main:x",
-    "a-main:x"
+#[tokio::test]
+async fn a1_who_holds_which_token(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
+    for row in rows() {
+        let stored = created(mode, row.edit, &row.accounts).await.unwrap();
+        let (wanted, runs_as) = row.result(mode);
+        assert_eq!(shown(&stored, &row.accounts), wanted, "{}: {stored:#}", row.name);
+        assert_eq!(stored["spec"]["serviceAccountName"], runs_as, "{}", row.name);
+        assert_eq!(stored["spec"]["serviceAccount"], runs_as, "{}", row.name);
+    }
+}
+
+/// Row l on the sidecar's side: one that shares the app's mounts does not get what the app has in the place of its own
+/// token. Otherwise the API server would find two mounts at one path, and answer with 422.
+#[rstest]
+#[case::plain(TOKEN_PATH, ["a-main:x", "a-main:x", "a-main:x"])]
+#[case::with_a_slash(
+    "/var/run/secrets/kubernetes.io/serviceaccount/",
+    ["a-main:x", "a-main:x app:default", "a-main:x app:x"]
 )]
 #[tokio::test]
-async fn a1_the_app_goes_without_the_sidecars_token(
-    #[case] edit: fn(&mut Value),
-    #[case] accounts: Accounts,
-    #[case] sidecars_only: &str,
-    #[case] isolate: &str,
-) {
-    for (mode, wanted, runs_as) in [("SidecarsOnly", sidecars_only, "x"), ("Isolate", isolate, "default")] {
-        let stored = created(mode, edit, &accounts).await.unwrap();
-        assert_eq!(shown(&stored, &accounts), wanted, "{mode}: {stored:#}");
-        assert_eq!(stored["spec"]["serviceAccountName"], runs_as, "{mode}");
-        assert_eq!(stored["spec"]["serviceAccount"], runs_as, "{mode}");
+async fn a1_l_no_second_mount_is_made_at_one_path(#[case] path: &str, #[case] wanted: [&str; 3]) {
+    let own: fn(&mut Value) = if path == TOKEN_PATH {
+        |pod| mount_own(pod, TOKEN_PATH)
+    } else {
+        |pod| mount_own(pod, &format!("{TOKEN_PATH}/"))
+    };
+    for (mode, wanted) in MODES.into_iter().zip(wanted) {
+        let stored = created(&format!("sharing-{mode}"), own, &accounts()).await.unwrap();
+        assert_eq!(shown(&stored, &accounts()), wanted, "{mode}: {stored:#}");
     }
+}
+
+/// Row l on the app's side is its author's mistake, which Pillion neither hides nor mends.
+#[rstest]
+#[tokio::test]
+async fn a1_l_two_mounts_of_the_app_are_refused_by_the_api_server(
+    #[values("SidecarsOnly", "Isolate", "Pod")] mode: &str,
+) {
+    let twice = |pod: &mut Value| {
+        let mount = json!({"name": "own", "mountPath": TOKEN_PATH});
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([mount, mount]);
+    };
+    let refusal = created(mode, twice, &accounts()).await.unwrap_err();
+    assert!(refusal.contains("mountPath: Invalid value") && refusal.contains("must be unique"), "{refusal}");
 }
 
 /// Row b: in place of the API server's 403 after the webhooks, one that says what to do.
 #[rstest]
 #[tokio::test]
-async fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate")] mode: &str) {
-    let refusal = created(mode, NONE, &Accounts::of(&["default"])).await.unwrap_err();
+async fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
+    let refusal = created(mode, unchanged, &Accounts::of(&["default"])).await.unwrap_err();
     let set = mode.to_lowercase();
     let wanted = format!(
         "admission webhook \"pods.pillion.dev\" denied the request: SidecarSet \"{set}\": spec.serviceAccountName: \
@@ -181,7 +145,7 @@ async fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate")] 
 /// A1-9: a mirror Pod may not have an account, and shows what runs already.
 #[rstest]
 #[tokio::test]
-async fn a1_9_a_mirror_pod_gets_no_account(#[values("SidecarsOnly", "Isolate")] mode: &str) {
+async fn a1_9_a_mirror_pod_gets_no_account(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &str) {
     let mirror = |pod: &mut Value| {
         pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
         pod["spec"]["nodeName"] = json!("node-0");
@@ -192,28 +156,6 @@ async fn a1_9_a_mirror_pod_gets_no_account(#[values("SidecarsOnly", "Isolate")] 
     assert_eq!(shown(&stored, &accounts()), "");
 }
 
-/// Who the API server takes the bearer of a token for.
-async fn name_of(cluster: &Cluster, token: &str) -> Result<String, kube::Error> {
-    let client = cluster.as_bearer(token).client().await.unwrap();
-    let reviews: Api<SelfSubjectReview> = Api::all(client);
-    let review = reviews.create(&kube::api::PostParams::default(), &SelfSubjectReview::default()).await?;
-    Ok(review.status.unwrap().user_info.unwrap().username.unwrap())
-}
-
-fn bound_to(kind: &str, object: &Value) -> TokenRequestSpec {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    TokenRequestSpec {
-        bound_object_ref: Some(BoundObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some(kind.to_owned()),
-            name: text(&object["metadata"]["name"]),
-            uid: text(&object["metadata"]["uid"]),
-        }),
-        expiration_seconds: Some(3600),
-        ..TokenRequestSpec::default()
-    }
-}
-
 fn namespace_of(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap()
 }
@@ -222,7 +164,7 @@ fn namespace_of(object: &Value) -> &str {
 /// to this Pod.
 #[tokio::test]
 async fn the_token_of_a_pod_in_mode_sidecars_only_is_the_sidecars() {
-    let stored = created("SidecarsOnly", NONE, &accounts()).await.unwrap();
+    let stored = created("SidecarsOnly", unchanged, &accounts()).await.unwrap();
     let cluster = installation().await.cluster;
     let namespace = namespace_of(&stored);
 
@@ -236,7 +178,7 @@ async fn the_token_of_a_pod_in_mode_sidecars_only_is_the_sidecars() {
 /// B5, B6: the app's token is its own, the sidecar's comes from a Secret and ends with it.
 #[tokio::test]
 async fn the_tokens_of_a_pod_in_mode_isolate_are_two() {
-    let stored = created("Isolate", NONE, &accounts()).await.unwrap();
+    let stored = created("Isolate", unchanged, &accounts()).await.unwrap();
     let cluster = installation().await.cluster;
     let namespace = namespace_of(&stored);
     let secrets: Api<Secret> = Api::namespaced(cluster.admin().await.unwrap(), namespace);

@@ -9,6 +9,7 @@ mod imports;
 use wasmtime::error::{Context as _, bail, format_err};
 use wasmtime::{Config, Engine, InstancePre, Linker, Module, OptLevel, Store};
 
+use crate::errors::told;
 use crate::objects::Objects;
 use imports::Guest;
 
@@ -98,10 +99,4 @@ impl Counter {
             answer: guest.answer,
         })
     }
-}
-
-/// The engine's errors are no errors of the standard library, unless a feature makes them so for the whole workspace.
-#[allow(clippy::needless_pass_by_value, reason = "what map_err hands over")]
-fn told(error: wasmtime::Error) -> anyhow::Error {
-    anyhow::anyhow!("{error:?}")
 }

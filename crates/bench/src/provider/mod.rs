@@ -7,9 +7,10 @@ use anyhow::anyhow;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wapc::WapcHost;
-use wasmtime_provider::wasmtime::{self, Config, Engine, Module};
+use wasmtime_provider::wasmtime::{Config, Engine, Module};
 use wasmtime_provider::{EpochDeadlines, WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
+use crate::errors::told;
 use crate::objects::Objects;
 
 /// The function that decides on requests.
@@ -144,10 +145,4 @@ impl Instance {
         };
         Ok(Admission { decision, patch })
     }
-}
-
-/// The engine's errors are no errors of the standard library, unless a feature makes them so for the whole workspace.
-#[allow(clippy::needless_pass_by_value, reason = "what map_err hands over")]
-fn told(error: wasmtime::Error) -> anyhow::Error {
-    anyhow!("{error:?}")
 }

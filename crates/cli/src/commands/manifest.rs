@@ -13,8 +13,8 @@ use crate::files;
 use crate::preview;
 use crate::rendering::crd::{self, Conversion};
 use crate::rendering::document::{self, Document};
-use crate::rendering::options::{Kubewarden, Standalone};
-use crate::rendering::{Rendered, kubewarden, standalone};
+use crate::rendering::options::{Controller, Kubewarden, Standalone};
+use crate::rendering::{Rendered, controller, kubewarden, standalone};
 use crate::status::Status;
 use crate::terminal::Terminal;
 
@@ -46,6 +46,12 @@ Examples:
   pillion manifest standalone --settings test_data/settings-log-agent.json --replicas 3
   pillion manifest standalone --settings examples/identity-isolate/settings.yaml --output-dir out";
 
+const CONTROLLER_EXAMPLES: &str = "\
+Examples:
+  pillion manifest controller --settings examples/identity-merge/settings.yaml
+  pillion manifest controller --settings examples/identity-merge/settings.yaml --token-namespaces shop
+  pillion manifest controller --settings examples/identity-merge/settings.yaml --controllers '*,-bundle'";
+
 const CRD_EXAMPLES: &str = "\
 Examples:
   pillion manifest crd
@@ -65,6 +71,8 @@ enum What {
     Kubewarden(Box<ForKubewarden>),
     /// Pillion's own server, its webhooks, and what it may do.
     Standalone(Box<ForServer>),
+    /// The controllers, and what they may do.
+    Controller(Box<ForController>),
     /// The SidecarSet definition alone, without a webhook that converts.
     Crd(ForDefinition),
 }
@@ -90,6 +98,17 @@ struct ForServer {
     /// With --certificates files: the CA that signed the certificate, PEM.
     #[arg(long, value_name = "PATH")]
     ca_bundle: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = CONTROLLER_EXAMPLES)]
+struct ForController {
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    options: Controller,
     #[command(flatten)]
     output: Output,
 }
@@ -142,6 +161,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             let ca_bundle = args.ca_bundle.as_deref().map(read_ca).transpose()?;
             let options = Standalone { ca_bundle, ..args.options.clone() };
             write(&standalone::render(&settings, &options)?, &args.output, terminal)
+        }
+        What::Controller(args) => {
+            let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
+            write(&controller::render(&settings, &args.options)?, &args.output, terminal)
         }
         What::Crd(args) => {
             let definition = crd::document("pillion", &Conversion::None, &Value::Null);

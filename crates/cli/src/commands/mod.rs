@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bundle;
 pub mod check;
 pub mod completions;
+pub mod controller;
 pub mod explain;
 pub mod inject;
 pub mod man;
@@ -31,6 +32,7 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Bundle(args) => bundle::run(args, terminal),
         Command::Manifest(args) => manifest::run(args, terminal),
         Command::Serve(args) => serve::run(args, terminal),
+        Command::Controller(args) => controller::run(args, terminal),
         Command::Bench(args) => bench::run(args, terminal),
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),

@@ -24,7 +24,7 @@ const CONFIG_MAP: usize = 1 << 20;
 /// The settings cannot be decoded, or have the role Assert.
 pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered> {
     let common = &options.common;
-    let input = Input::of(settings, common)?;
+    let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;
     let reader = Reader {
         instance: &common.name,
         subject: (&options.namespace, &options.service_account),

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod answers;
+pub mod controller;
 pub mod crd;
 pub mod document;
 pub mod kubewarden;
@@ -46,8 +47,9 @@ struct Input {
 }
 
 impl Input {
-    /// Settings that are valid.
-    fn of(settings: &Value, common: &Common) -> anyhow::Result<Self> {
+    /// Settings that are valid. `any`: and what they would need with any other SidecarSets; `without`: but for these
+    /// parts.
+    fn of(settings: &Value, any: bool, without: &[Part]) -> anyhow::Result<Self> {
         let decoded = match Settings::decode(settings.clone()) {
             Ok(decoded) => decoded,
             Err(errors) => {
@@ -60,7 +62,7 @@ impl Input {
                 "the settings have the role Assert; leave it out: the asserting twin is rendered from the same settings"
             );
         }
-        let needs = Needs::of(settings, &decoded, common.any_sidecar_sets)?.without(&common.without);
+        let needs = Needs::of(settings, &decoded, any)?.without(without);
         let mut raw = settings.as_object().cloned().unwrap_or_default();
         raw.retain(|key, value| key != "role" && !value.is_null());
         Ok(Self { raw, needs })

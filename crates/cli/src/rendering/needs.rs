@@ -165,7 +165,7 @@ impl Sets<'_> {
 }
 
 /// What a set says about its identity; nothing where that is wrong, which is not for here.
-fn declared(set: &SidecarSet) -> Declared {
+pub(super) fn declared(set: &SidecarSet) -> Declared {
     Declared::of(set).unwrap_or_default()
 }
 

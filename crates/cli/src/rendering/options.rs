@@ -1,6 +1,7 @@
 //! What is asked of a rendering beside the settings.
 
 use clap::ValueEnum;
+use pillion_controller::selection::Item;
 use pillion_core::format;
 
 use super::answers::Part;
@@ -154,6 +155,46 @@ pub struct Standalone {
     /// The CA that signed the certificate, as `caBundle` wants it.
     #[arg(skip)]
     pub ca_bundle: Option<String>,
+}
+
+/// Options for the controllers.
+#[derive(Clone, Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
+pub struct Controller {
+    /// What the objects are called, or their names begin with. serviceAccounts.controllerUser has it, too.
+    #[arg(long, value_name = "NAME", default_value = "pillion-controller", value_parser = label)]
+    pub name: String,
+    /// The namespace of the controllers.
+    #[arg(short, long, value_name = "NAME", default_value = "pillion-system", value_parser = label)]
+    pub namespace: String,
+    /// Which controllers run: `*` for those that are on by default, `<name>` for one more, `-<name>` for one less.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    pub controllers: Vec<Item>,
+    /// The namespaces in which sidecars have tokens of their own; without any, nothing may be done with Secrets, and
+    /// sidecar-tokens is left out.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
+    pub token_namespaces: Vec<String>,
+    /// The image of pillion.
+    #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION")))]
+    pub image: String,
+    /// How many there are: one works, the others wait; with two or more, a PodDisruptionBudget keeps all but one.
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    pub replicas: u16,
+    /// Ports of the API server, for the NetworkPolicy.
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
+    pub api_server_ports: Vec<u16>,
+    /// The PriorityClass of the controllers; absent: the cluster's default.
+    #[arg(long, value_name = "NAME", value_parser = subdomain)]
+    pub priority_class: Option<String>,
+    /// Leave out the Namespace, where it is there already.
+    #[arg(long)]
+    pub no_namespace: bool,
+    /// Leave out the NetworkPolicy.
+    #[arg(long)]
+    pub no_network_policy: bool,
+    /// Leave out the Role for the systemNamespace: where that namespace does not exist, as without OpenKruise.
+    #[arg(long)]
+    pub no_system_role: bool,
 }
 
 fn label(text: &str) -> Result<String, String> {

@@ -7,7 +7,8 @@ use pillion_core::settings::{Role, Settings};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{documents, sorted, text, yaml};
+use super::files::{RULE, combinations, objects, text};
+use super::{sorted, yaml};
 
 const POLICIES: [&str; 5] = ["pods", "assert", "guards", "token-secrets", "sidecarsets"];
 
@@ -18,25 +19,6 @@ fn policy(name: &str) -> Value {
 fn texts(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
-
-/// Every combination of what some rules of webhooks or roles list under these keys.
-fn combinations(rules: &Value, keys: &[&str]) -> BTreeSet<Vec<String>> {
-    let mut all = BTreeSet::new();
-    for rule in rules.as_array().unwrap() {
-        let mut heads = vec![Vec::new()];
-        for key in keys {
-            let tails = texts(&rule[key]);
-            heads = heads
-                .iter()
-                .flat_map(|head| tails.iter().map(|tail| [&head[..], std::slice::from_ref(tail)].concat()))
-                .collect();
-        }
-        all.extend(heads);
-    }
-    all
-}
-
-const RULE: [&str; 4] = ["apiGroups", "apiVersions", "resources", "operations"];
 
 /// Group, kind, resource and subresource of what the policy might be asked about.
 const KINDS: [(&str, &str, &str); 24] = [
@@ -116,7 +98,7 @@ fn the_policies_read_what_the_metadata_lists() {
 
 /// Every Role and `ClusterRole` of `deploy/rbac.yaml`.
 fn roles() -> Vec<Value> {
-    let objects = documents("rbac.yaml", &text("deploy/rbac.yaml"));
+    let objects = objects("rbac.yaml", &text("deploy/rbac.yaml"));
     objects.into_iter().filter(|object| object["rules"].is_array()).collect()
 }
 
@@ -149,7 +131,7 @@ fn the_policy_server_may_do_what_the_metadata_asks_for_and_nothing_else() {
 #[test]
 fn every_role_is_bound_to_the_policy_server() {
     let policy_server = json!([{"kind": "ServiceAccount", "name": "policy-server", "namespace": "kubewarden"}]);
-    let objects = documents("rbac.yaml", &text("deploy/rbac.yaml"));
+    let objects = objects("rbac.yaml", &text("deploy/rbac.yaml"));
     let bindings: Vec<_> = objects.iter().filter(|object| object["roleRef"].is_object()).collect();
     for binding in &bindings {
         assert_eq!(binding["subjects"], policy_server, "{binding}");

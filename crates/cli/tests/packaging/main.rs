@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use pillion::manifest::{Source, parse};
+use files::{objects, text};
 use pillion::schema::{self, settings::SETTINGS};
 use pillion_core::gates::Gates;
 use pillion_core::service_account::rules::{Allowed, Rules};
@@ -16,25 +15,16 @@ use rstest::rstest;
 use serde_json::{Map, Value, json};
 
 mod deploy;
-
-/// A file of the root of the repository.
-fn text(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+#[path = "../support/files.rs"]
+mod files;
 
 fn yaml(name: &str) -> Value {
     of_yaml(name, &text(name))
 }
 
 fn of_yaml(name: &str, text: &str) -> Value {
-    let [document] = <[_; 1]>::try_from(documents(name, text)).expect("one document");
+    let [document] = <[_; 1]>::try_from(objects(name, text)).expect("one document");
     document
-}
-
-fn documents(name: &str, text: &str) -> Vec<Value> {
-    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-    parse(&source).unwrap().into_iter().map(|document| document.value).collect()
 }
 
 fn annotation(metadata: &Value, name: &str) -> String {

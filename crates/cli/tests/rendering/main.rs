@@ -2,36 +2,22 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod command;
+mod controller;
 mod crd;
+#[path = "../support/files.rs"]
+mod files;
 mod kubewarden;
 mod properties;
 mod standalone;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::FromArgMatches;
-use pillion::manifest::{Source, parse};
+use files::{RULE, combinations, objects, root, text};
 use pillion::rendering::document::Document;
 use pillion::rendering::options::{Kubewarden, Standalone};
 use pillion::rendering::{self, Rendered};
 use serde_json::{Value, json};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-fn text(name: &str) -> String {
-    let path = root().join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn objects(name: &str, text: &str) -> Vec<Value> {
-    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-    parse(&source).unwrap().into_iter().map(|manifest| manifest.value).collect()
-}
 
 /// Options as they are on a command line.
 fn options<T: clap::Args + FromArgMatches>(flags: &[&str]) -> T {
@@ -81,25 +67,6 @@ fn identities() -> Value {
     })
 }
 
-/// Every combination of what some rules of webhooks or roles list under these keys.
-fn combinations(rules: &Value, keys: &[&str]) -> BTreeSet<Vec<String>> {
-    let mut all = BTreeSet::new();
-    for rule in rules.as_array().unwrap() {
-        let mut heads = vec![Vec::new()];
-        for key in keys {
-            let tails: Vec<String> =
-                rule[key].as_array().unwrap().iter().map(|tail| tail.as_str().unwrap().to_owned()).collect();
-            heads = heads
-                .iter()
-                .flat_map(|head| tails.iter().map(|tail| [&head[..], std::slice::from_ref(tail)].concat()))
-                .collect();
-        }
-        all.extend(heads);
-    }
-    all
-}
-
-const RULE: [&str; 4] = ["apiGroups", "apiVersions", "resources", "operations"];
 const GRANT: [&str; 3] = ["apiGroups", "resources", "verbs"];
 
 fn metadata() -> Value {

@@ -26,6 +26,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 pub use kept::Kept;
+pub(crate) use subject::PodObject;
 pub use subject::Subject;
 
 /// How many changes a controller may be behind before it has to look at everything.
@@ -133,6 +134,15 @@ impl Cluster {
         }
     }
 
+    /// Whether everything was listed once.
+    pub fn is_listed(&self) -> bool {
+        // Nobody knows that of the Namespaces without waiting, but there always are some.
+        !self.namespaces.is_empty()
+            && self.sidecar_sets.is_listed()
+            && self.pods.is_listed()
+            && self.workloads.iter().all(|kept| kept.is_listed())
+    }
+
     /// The Pods of a namespace, and those that workloads there will make.
     pub fn subjects(&self, namespace: &str) -> Vec<Arc<Subject>> {
         let workloads = self.workloads.iter().flat_map(|kept| kept.of(namespace));
@@ -144,6 +154,11 @@ impl Cluster {
         let kept = [&self.pods].into_iter().chain(&self.workloads).filter_map(|kept| kept.problem());
         kept.chain(self.sidecar_sets.problem()).collect()
     }
+}
+
+/// The phase of a Namespace (`status.phase`), or `""` where it has none yet.
+pub fn phase(namespace: &Namespace) -> &str {
+    namespace.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
 async fn keep_namespaces(client: Client, writer: reflector::store::Writer<Namespace>, changes: Changes) {

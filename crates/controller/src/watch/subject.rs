@@ -32,13 +32,13 @@ pub struct Subject {
 }
 
 /// What is read of a Pod.
-pub(super) type PodObject = Object<PodSpec, PodStatus>;
+pub(crate) type PodObject = Object<PodSpec, PodStatus>;
 /// What is read of a workload.
 pub(super) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct PodSpec {
+pub(crate) struct PodSpec {
     service_account_name: Option<String>,
     automount_service_account_token: Option<bool>,
     volumes: Option<Vec<Volume>>,
@@ -46,7 +46,7 @@ pub(super) struct PodSpec {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(super) struct PodStatus {
+pub(crate) struct PodStatus {
     phase: Option<String>,
 }
 
@@ -113,7 +113,7 @@ struct Template {
 }
 
 impl Subject {
-    pub(super) fn of_pod(pod: PodObject) -> Self {
+    pub(crate) fn of_pod(pod: PodObject) -> Self {
         let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();
         let is_finished = matches!(phase.as_str(), "Succeeded" | "Failed");
         let labels = pod.metadata.labels.clone();

@@ -93,7 +93,7 @@ impl Fault {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Unread(Failure::Forbidden) => {
-                "contextAwareResources must list v1 ConfigMap, and the policy server's ServiceAccount needs \"get\" on it"
+                "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap"
             }
             Self::Unread(_) | Self::HalfWritten => "try again",
             Self::Format => "use a policy and a controller of one version",

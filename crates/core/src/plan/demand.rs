@@ -81,7 +81,7 @@ impl<'a> Demands<'a> {
                 let identity = Identities::of(std::slice::from_ref(set), true).ok();
                 // One that asks for nothing can still stand in for another one as its canary.
                 let is_idle = identity.as_ref().is_some_and(|of| of.asking.is_empty()) && compiled.canary_of.is_none();
-                if is_idle || compiled.paused || !select::can_be_in(&compiled, name, &cluster).unwrap_or_default() {
+                if is_idle || !select::can_be_in(&compiled, name, &cluster).unwrap_or_default() {
                     continue;
                 }
                 candidates.push(Candidate {
@@ -135,7 +135,8 @@ impl<'a> Demands<'a> {
     /// Every combination of sets that could need a merged account in this namespace, made of the first four that merge,
     /// by name (G6). Beside it how many sets merge here.
     pub fn combinations(&self) -> (Vec<Vec<String>>, usize) {
-        let mut merging: Vec<&Candidate<'_>> = self.candidates.iter().filter(|set| self.merges(set)).collect();
+        let merging = self.candidates.iter().filter(|candidate| self.merges(candidate) && !candidate.set.paused);
+        let mut merging: Vec<&Candidate<'_>> = merging.collect();
         merging.sort_by_key(|candidate| candidate.set.name);
         let first = merging.get(..MOST_PREPARED).unwrap_or(&merging);
         let mut combinations = Vec::new();

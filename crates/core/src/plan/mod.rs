@@ -4,7 +4,14 @@
 //! decides nothing. So `pillion plan` shows what `pillion controller` does. The module has no part in any of this.
 
 pub mod bundle;
+pub mod condition;
+pub mod default_account;
 pub mod demand;
+pub mod legacy_token;
+pub mod merged;
+pub mod root_ca;
+pub mod token_secret;
+pub mod tokens;
 
 use serde_json::Value;
 

@@ -11,6 +11,7 @@ use super::{Cache, Options, StalenessError, WatchStatus, Watched};
 use crate::api_server::{ApiServer, eventually};
 use crate::cluster::{
     AccessRequest, AccessReview, Cluster, ClusterError, ListRequest, ResourceAttributes, ResourceRequest,
+    get_request as get,
 };
 
 /// The shortest bound: watches are opened again every two seconds.
@@ -64,17 +65,6 @@ fn put_namespace(server: &ApiServer, name: &str, labels: &Value) {
 
 fn put_account(server: &ApiServer, namespace: &str, name: &str) {
     server.put(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}"), account(namespace, name));
-}
-
-fn get(kind: &str, namespace: Option<&str>, name: &str) -> ResourceRequest {
-    ResourceRequest {
-        api_version: "v1".to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        disable_cache: true,
-        field_masks: None,
-    }
 }
 
 fn start(server: &ApiServer, watched: &[&str]) -> Cache {

@@ -230,7 +230,7 @@ fn v3_accounts_that_are_not_there() {
     );
     assert_eq!(
         tell(Court::default().answering(&account("web"), Err(ClusterError::NotGranted))),
-        "503 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's ServiceAccount needs \"get\" on it"
+        "503 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount"
     );
     assert_eq!(tell(Court::with([account("web")])), "accepted");
     let (answer, _) = admit(&request("ann", &set()), &json!({}), held(Court::default()));

@@ -1,15 +1,13 @@
 //! Table A1: what happens to tokens after a policy has changed the account of a Pod, and what Pillion makes of it.
 
-use std::fmt::Write as _;
-
-use pillion_core::json;
-use pillion_testkit::identity::{self, Account, Accounts, Scenario, Set, TOKEN_PATH, pairs};
+use pillion_testkit::identity::table::{self, accounts, manual, pulling, rows};
+use pillion_testkit::identity::{self, Accounts, Scenario, Set, TOKEN_PATH};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::admission::{Admission, evaluate};
 
-const NONE: fn(&mut Value) = |_| {};
+const NONE: fn(&mut Value) = table::unchanged;
 
 /// A Pod with one container, as its author wrote it.
 fn web(edit: fn(&mut Value)) -> Value {
@@ -22,34 +20,10 @@ fn web(edit: fn(&mut Value)) -> Value {
     pod
 }
 
-fn accounts() -> Accounts {
-    Accounts::of(&["default", "x"])
-}
-
-fn manual(name: &str) -> Accounts {
-    accounts().with(name, Account { automount: Some(false), ..Account::default() })
-}
-
-fn pulling(names: &[&str]) -> Accounts {
-    names.iter().fold(accounts(), |accounts, name| {
-        accounts.with(name, Account { pull_secrets: vec![format!("of-{name}")], ..Account::default() })
-    })
-}
-
-/// The pairs of a Pod as `app:default agent:x`, and its pull secrets.
+/// The pairs of a Pod and its pull secrets, or why it would be no Pod.
 fn shown(pod: &Value, accounts: &Accounts) -> String {
     let errors = identity::invalid(pod);
-    if !errors.is_empty() {
-        return errors.join(", ");
-    }
-    let mut text = String::new();
-    for pair in pairs(pod, accounts) {
-        let _ = write!(text, "{}:{} ", pair.container, pair.account);
-    }
-    for secret in json::items(pod, &["spec", "imagePullSecrets"]) {
-        let _ = write!(text, "pulls {} ", secret["name"].as_str().unwrap());
-    }
-    text.trim_end().to_owned()
+    if errors.is_empty() { table::shown(pod, accounts) } else { errors.join(", ") }
 }
 
 fn push(list: &mut Value, item: Value) {
@@ -141,66 +115,30 @@ fn a1_table_as_measured(
     assert_eq!(after, result);
 }
 
-fn has_own_volume(pod: &mut Value, path: &str) {
-    push(&mut pod["spec"]["containers"][0]["volumeMounts"], json!({"name": "own", "mountPath": path}));
+/// The same rows with Pillion in place of that policy: in mode `Pod` alone, which has to be allowed, the app holds the
+/// token of `x`.
+#[rstest]
+fn a1_table_with_pillion_the_app_goes_without_the_sidecars_token(
+    #[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str,
+) {
+    for row in rows() {
+        let set = Set::new("a", Some("x"), mode);
+        let scenario =
+            Scenario { allow_pod_mode: true, ..Scenario::new(web(row.edit), vec![set], row.accounts.clone()) };
+        assert_eq!(admitted(&scenario), row.result(mode).0, "{}", row.name);
+    }
 }
 
-/// The same rows with Pillion in place of that policy, in both modes: the app never holds the token of `x`.
+/// Row b: in place of the API server's 403 after the webhooks, one that says what to do.
 #[rstest]
-#[case::a_sidecar_without_mount(NONE, accounts(), "a-main:x", "a-main:x app:default")]
-#[case::b_missing(
-    NONE,
-    Accounts::of(&["default"]),
-    "SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"default\"; create \
-     the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip",
-    "SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"default\"; create \
-     the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
-)]
-#[case::c_account_without_automounting(NONE, manual("x"), "a-main:x", "a-main:x app:default")]
-#[case::d_default_without_automounting(NONE, manual("default"), "a-main:x", "a-main:x")]
-#[case::e_pod_without_automounting(
-    |pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(false),
-    accounts(),
-    "a-main:x",
-    "a-main:x"
-)]
-#[case::f_g_a_pod_that_asks_for_automounting(
-    |pod: &mut Value| pod["spec"]["automountServiceAccountToken"] = json!(true),
-    accounts(),
-    "a-main:x",
-    "a-main:x app:default"
-)]
-#[case::h_pull_secrets_are_kept(
-    NONE,
-    pulling(&["default", "x"]),
-    "a-main:x pulls of-default",
-    "a-main:x app:default pulls of-default"
-)]
-#[case::h_pull_secrets_are_added(NONE, pulling(&["x"]), "a-main:x pulls of-x", "a-main:x app:default")]
-#[case::i_own_volume_at_the_path(|pod: &mut Value| has_own_volume(pod, TOKEN_PATH), accounts(), "a-main:x", "a-main:x")]
-#[case::j_own_volume_with_a_slash(
-    |pod: &mut Value| has_own_volume(pod, &format!("{TOKEN_PATH}/")),
-    accounts(),
-    "a-main:x",
-    "a-main:x app:default"
-)]
-#[case::k_volume_is_adopted(
-    |pod: &mut Value| pod["spec"]["volumes"][0]["name"] = json!("kube-api-access-own"),
-    accounts(),
-    "a-main:x",
-    "a-main:x"
-)]
-fn a1_table_with_pillion_the_app_goes_without_the_sidecars_token(
-    #[case] pod: fn(&mut Value),
-    #[case] accounts: Accounts,
-    #[case] sidecars_only: &str,
-    #[case] isolate: &str,
-) {
-    for (mode, result) in [("SidecarsOnly", sidecars_only), ("Isolate", isolate)] {
-        let scenario = Scenario::new(web(pod), vec![Set::new("a", Some("x"), mode)], accounts.clone());
-        assert_eq!(admitted(&scenario), result, "{mode}");
-        assert!(!result.contains("app:x"));
-    }
+fn a1_b_a_missing_account_is_refused(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
+    let set = Set::new("a", Some("x"), mode);
+    let scenario = Scenario { allow_pod_mode: true, ..Scenario::new(web(NONE), vec![set], Accounts::of(&["default"])) };
+    assert_eq!(
+        admitted(&scenario),
+        "SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"default\"; \
+         create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
+    );
 }
 
 /// Rows i, j and l on the sidecar's side: what would keep its token away is refused, whatever its path looks like, and

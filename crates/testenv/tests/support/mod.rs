@@ -1,6 +1,8 @@
 //! `pillion serve` beside a cluster, installed with what `pillion manifest standalone` renders.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
+pub mod accounts;
+pub mod burst;
 pub mod webhook;
 
 use std::fs;
@@ -26,6 +28,18 @@ const MANAGER: &str = "manifests";
 /// Seconds that the server has for what it is answering when it is stopped.
 const GRACE: u8 = 10;
 
+/// For a server that keeps its certificate in the cluster, as the Deployment's does.
+pub const SELF_SIGNED: &str = "--certificates=self-signed";
+/// What its flags for that begin with.
+const KEEPING: [&str; 6] = [
+    "--namespace=",
+    "--service-name=",
+    "--tls-secret=",
+    "--mutating-webhook-configuration=",
+    "--validating-webhook-configuration=",
+    "--custom-resource-definition=",
+];
+
 /// The options of `pillion manifest standalone` for these flags.
 pub fn options(flags: &[&str]) -> Standalone {
     let flags = std::iter::once("pillion").chain(flags.iter().copied());
@@ -39,8 +53,15 @@ pub fn log_agent() -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
+/// The log agent, for namespaces with a label, `team=a`: the Namespace has to be read.
+pub fn looking_up() -> Value {
+    let mut settings = log_agent();
+    settings["sidecarSets"][0]["spec"]["namespaceSelector"] = json!({"matchLabels": {"team": "a"}});
+    settings
+}
+
 /// The `pillion` of this build, which lies beside the folder of the tests.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().and_then(Path::parent).unwrap().join("pillion");
     assert!(program.exists(), "{} is missing: cargo build --workspace --bin pillion", program.display());
@@ -83,7 +104,7 @@ impl<'a> Installation<'a> {
         arguments.extend([program().display().to_string(), "serve".to_owned()]);
         // What the server of the Deployment watches; the rest is elsewhere on this machine.
         if serve.iter().all(|flag| !flag.starts_with("--cache-")) {
-            arguments.extend(rendered_arguments(&documents).into_iter().filter(|flag| flag.starts_with("--cache-")));
+            arguments.extend(rendered_arguments(&documents, &["--cache-"]));
         }
         arguments.extend([
             format!("--settings={}", file("settings")),
@@ -91,7 +112,10 @@ impl<'a> Installation<'a> {
             format!("--health-listen=127.0.0.1:{health}"),
             "--drain-delay=0s".to_owned(),
         ]);
-        if serve.iter().all(|flag| !flag.starts_with("--certificates=")) {
+        if serve.contains(&SELF_SIGNED) {
+            arguments.extend(rendered_arguments(&documents, &KEEPING));
+            arguments.push("--tls-name=127.0.0.1".to_owned());
+        } else if serve.iter().all(|flag| !flag.starts_with("--certificates=")) {
             let temporary = ["--certificates=temporary".to_owned(), format!("--ca-file={}", file("ca"))];
             arguments.extend(temporary.into_iter().chain(["--tls-name=127.0.0.1".to_owned()]));
         }
@@ -152,11 +176,17 @@ impl<'a> Installation<'a> {
         fs::read_to_string(self.cluster.folder().join(format!("{}.ca", self.name))).unwrap()
     }
 
-    /// Applies what makes the API server call: webhooks and the definition, pointed at this machine.
+    /// Applies what makes the API server call: webhooks and the definition, pointed at this machine. Without an
+    /// authority they trust nobody yet.
     pub async fn register(&self, authority: &str) {
+        self.register_at(&self.url, authority).await;
+    }
+
+    /// The same for a server at this URL.
+    pub async fn register_at(&self, url: &str, authority: &str) {
         let called = self.documents.iter().filter(|document| calls_back(document.object["kind"].as_str().unwrap()));
         let pointed = called.cloned().map(|mut document| {
-            point_at(&mut document.object, &self.url, authority);
+            point_at(&mut document.object, url, authority);
             document
         });
         let client = self.cluster.admin().await.unwrap();
@@ -180,11 +210,13 @@ impl<'a> Installation<'a> {
     }
 }
 
-/// The arguments of the container of the server's Deployment.
-fn rendered_arguments(documents: &[Document]) -> Vec<String> {
+/// The arguments of the container of the server's Deployment that begin in one of these ways.
+fn rendered_arguments(documents: &[Document], wanted: &[&str]) -> Vec<String> {
     let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
     let arguments = deployment.object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-    arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
+    let arguments = arguments.iter().map(|argument| argument.as_str().unwrap());
+    let wanted = arguments.filter(|argument| wanted.iter().any(|start| argument.starts_with(start)));
+    wanted.map(str::to_owned).collect()
 }
 
 fn calls_back(kind: &str) -> bool {

@@ -8,6 +8,7 @@ pub mod expect;
 pub mod kubelet;
 pub mod plugin;
 pub mod scenario;
+pub mod table;
 
 pub use draw::scenario;
 pub use expect::Expected;

@@ -11,13 +11,11 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
 use super::options::{Cluster, Options, Source};
+use crate::daemon::own_namespace;
 use crate::files;
 
-/// The Service and the namespace that `pillion manifest` makes.
+/// The Service that `pillion manifest` makes.
 const SERVICE: &str = "pillion";
-const NAMESPACE: &str = "pillion-system";
-/// Where a Pod finds its namespace.
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// What is asked for; everything that can be wrong with the options is found out here.
 pub(super) enum Wanted {
@@ -95,7 +93,8 @@ impl Wanted {
             all(&options.custom_resource_definition, Target::Conversion),
         ];
         let service = options.service_name.as_deref().unwrap_or(SERVICE);
-        let mut wanted = SelfSigned::for_service(service, &namespace(options), targets.concat())?;
+        let mut wanted =
+            SelfSigned::for_service(service, &own_namespace(options.namespace.as_deref()), targets.concat())?;
         wanted.names = with_more(wanted.names, options)?;
         if let Some(secret) = &options.tls_secret {
             wanted.secret.clone_from(secret);
@@ -151,7 +150,7 @@ impl Provided {
 /// The names by which the API server may call: what certificates in files have to be for.
 fn names(options: &Options) -> anyhow::Result<ServerNames> {
     let of_service = match options.service_name.as_deref() {
-        Some(service) => ServerNames::of_service(service, &namespace(options))?,
+        Some(service) => ServerNames::of_service(service, &own_namespace(options.namespace.as_deref()))?,
         // Nobody said how it is called.
         None => ServerNames::default(),
     };
@@ -160,11 +159,6 @@ fn names(options: &Options) -> anyhow::Result<ServerNames> {
 
 fn with_more(names: ServerNames, options: &Options) -> anyhow::Result<ServerNames> {
     options.tls_name.iter().try_fold(names, |names, name| names.and(name)).context("--tls-name")
-}
-
-fn namespace(options: &Options) -> String {
-    let own = || std::fs::read_to_string(OWN_NAMESPACE).ok().map(|name| name.trim().to_owned());
-    options.namespace.clone().or_else(own).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
 fn name_of(source: Source) -> &'static str {

@@ -20,7 +20,7 @@ use super::{Input, Rendered};
 /// The settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
 pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered> {
     let common = &options.common;
-    let input = Input::of(settings, common)?;
+    let input = Input::of(settings, common.any_sidecar_sets, &common.without)?;
     let text = input.text()?;
     let process = server::process(options);
     let annotations = certificates::annotations(options);

@@ -156,7 +156,8 @@ const RUNNING: &str = "check that Pillion's controller is running";
 #[case::forbidden(
     Answer::Failed(Failure::Forbidden),
     "may not be read",
-    "contextAwareResources must list v1 ConfigMap, and the policy server's ServiceAccount needs \"get\" on it"
+    "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 \
+     ConfigMap"
 )]
 #[case::slow(Answer::Failed(Failure::Timeout), "could not be read in time", "try again")]
 #[case::silent(Answer::Failed(Failure::Unavailable), "could not be read", "try again")]

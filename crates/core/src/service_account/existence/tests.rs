@@ -45,8 +45,8 @@ fn a1_11_a_terminating_account_is_missing() {
 #[case::forbidden(
     Failure::Forbidden,
     "not allowed",
-    "allow the policy to read it: contextAwareResources must list v1 ServiceAccount, and the policy server's \
-     ServiceAccount needs \"get\" on it"
+    "allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden \
+     contextAwareResources must list v1 ServiceAccount"
 )]
 fn g_could_not_ask_is_never_missing(#[case] failure: Failure, #[case] why: &str, #[case] remedy: &str) {
     let problem = format!("ServiceAccount \"log-agent\" could not be read in namespace \"web\": {why}");

@@ -11,9 +11,9 @@ use crate::service_account::rules::{Judgement, Rules};
 /// The type of such a Secret.
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 /// The account that the token is of.
-const ACCOUNT: &str = "kubernetes.io/service-account.name";
+pub const ACCOUNT: &str = "kubernetes.io/service-account.name";
 /// Its UID, which tells it from a later one of the same name.
-const UID: &str = "kubernetes.io/service-account.uid";
+pub const UID: &str = "kubernetes.io/service-account.uid";
 
 /// Judges a token Secret; updates only where they change which account it is of.
 ///

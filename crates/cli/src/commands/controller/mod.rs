@@ -1,0 +1,230 @@
+//! `pillion controller`: what a policy cannot do, since it cannot write to the cluster.
+
+mod options;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use kube::Config;
+use pillion_controller::authority::Authority;
+use pillion_controller::events::Events;
+use pillion_controller::leader::{Candidate, Timings};
+use pillion_controller::merged::Uninstalled;
+use pillion_controller::metrics::Metrics;
+use pillion_controller::run::Readiness;
+use pillion_controller::selection::{self, Name};
+use pillion_controller::token_secret::SigningKey;
+use pillion_controller::watch::Cluster;
+use pillion_controller::{
+    Clock, Context, bundle, client, health, legacy_token, merged, root_ca, run as controllers, token_secret, tokens,
+};
+use pillion_core::plan::merged::Times;
+use pillion_core::settings::Settings;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use self::options::Options;
+use crate::daemon::settings::SettingsFile;
+use crate::daemon::signals::Signals;
+use crate::daemon::units::Span;
+use crate::daemon::{logging, own_namespace};
+use crate::status::Status;
+use crate::terminal::Terminal;
+
+const ABOUT: &str = "\
+Keep in the cluster what the policy needs there and cannot write.
+
+merged-serviceaccounts  ServiceAccount, Role and RoleBinding for sidecars that share an identity
+sidecar-tokens          Secrets with the tokens of isolated sidecars
+bundle                  the cluster's SidecarSets, compiled, in the ConfigMap of settings.bundleRef
+and, where no kube-controller-manager does it, off unless they are named:
+serviceaccount          the ServiceAccount \"default\" of each namespace
+serviceaccount-token    token Secrets
+root-ca-publisher       the ConfigMap kube-root-ca.crt of each namespace
+legacy-token-cleaner    token Secrets that nobody uses
+
+Of several replicas the one that holds the Lease works. `pillion manifest controller` writes what a cluster needs to run \
+it, docs/controller.md has the rest.";
+
+const EXAMPLES: &str = "\
+Examples:
+  pillion controller --settings examples/identity-isolate/settings.yaml --check
+  pillion controller --settings examples/identity-merge/settings.yaml --controllers '*,-bundle' --check
+
+Exit codes: 0 after SIGTERM or Ctrl-C; 2 where it cannot work, or has lost the Lease: then it is to be started again.";
+
+/// The arguments of `pillion controller`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    options: Options,
+    /// Check options and settings, say what would run, and end.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Take away what would keep namespaces from being deleted once the controllers are gone.
+    Uninstall,
+}
+
+/// Runs `pillion controller`.
+///
+/// # Errors
+/// Where it cannot work: options that cannot be, no cluster, no settings, or the Lease is lost.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let options = &args.options;
+    logging::start(options.log_level, options.log_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the event loop")?;
+    if let Some(What::Uninstall) = args.what {
+        return runtime.block_on(uninstall(terminal));
+    }
+    let Some(path) = &options.settings else {
+        bail!("no settings: give a file with --settings or PILLION_SETTINGS");
+    };
+    let chosen = selection::chosen(&options.controllers);
+    if chosen.is_empty() {
+        bail!("--controllers: none of them is left");
+    }
+    let key = options.service_account_private_key_file.as_deref().map(read_key).transpose()?;
+    let (file, settings) = SettingsFile::read(path)?;
+    if args.check {
+        let names: Vec<&str> = chosen.iter().map(|name| name.as_str()).collect();
+        writeln!(terminal.out(), "{}: valid; would run {}", path.display(), names.join(", "))?;
+        return Ok(Status::Done);
+    }
+    let work = Work { options, chosen, key, file, settings };
+    let status = runtime.block_on(work.until_told());
+    runtime.shutdown_background();
+    status
+}
+
+fn read_key(path: &std::path::Path) -> anyhow::Result<SigningKey> {
+    let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
+    SigningKey::from_pem(&pem).with_context(|| path.display().to_string())
+}
+
+async fn uninstall(terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let config = Config::infer().await.context("no cluster")?;
+    let client = client::client(config, Arc::new(Metrics::new())).context("the cluster cannot be asked")?;
+    let done = merged::uninstall(&client).await?;
+    let Uninstalled { released, deleted, in_use } = done;
+    writeln!(terminal.out(), "{released} objects released, {deleted} deleted, {in_use} still used by Pods")?;
+    Ok(Status::Done)
+}
+
+struct Work<'a> {
+    options: &'a Options,
+    chosen: BTreeSet<Name>,
+    key: Option<SigningKey>,
+    file: SettingsFile,
+    settings: Settings,
+}
+
+impl Work<'_> {
+    /// Waits for the Lease and works, until the Lease is lost or a signal comes.
+    async fn until_told(self) -> anyhow::Result<Status> {
+        let Self { options, chosen, key, file, settings } = self;
+        let mut signals = Signals::new()?;
+        let config = Config::infer().await.context("no cluster")?;
+        let told = told(options, &chosen, key, &config)?;
+        let metrics = Arc::new(Metrics::new());
+        let client = client::client(config, Arc::clone(&metrics)).context("the cluster cannot be asked")?;
+        let readiness = Readiness::new(told.bundle.health.clone());
+        let listener = TcpListener::bind(options.health_listen)
+            .await
+            .with_context(|| format!("--health-listen {}", options.health_listen))?;
+        let problems = readiness.clone();
+        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || problems.problems())));
+        let (send, settings) = watch::channel(Arc::new(settings));
+        tokio::spawn(file.watch(send));
+
+        let identity = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok();
+        let holder = format!("{}_{}", identity.as_deref().unwrap_or("pillion"), std::process::id());
+        let namespace = own_namespace(options.namespace.as_deref());
+        let mut candidate = Candidate::new(client.clone(), &namespace, &options.lease, holder, Timings::default());
+        if !options.no_leader_election {
+            tokio::select! {
+                () = candidate.win() => {}
+                () = signals.next() => return Ok(Status::Done),
+            }
+        }
+        metrics.leads(true);
+        let cluster = Arc::new(Cluster::watch_only(&client, controllers::wanted(&chosen)));
+        readiness.works(Arc::clone(&cluster));
+        let context = Context {
+            events: Events::new(client.clone(), identity),
+            client,
+            cluster,
+            settings,
+            metrics,
+            clock: Clock::system(),
+        };
+        let lost = async {
+            if options.no_leader_election {
+                std::future::pending::<()>().await;
+            }
+            candidate.hold().await;
+        };
+        tokio::select! {
+            name = controllers::run(context, &chosen, told) => bail!("{name} ended, which it should not"),
+            () = lost => bail!("the Lease is lost, and another replica may be at work"),
+            () = signals.next() => {}
+        }
+        candidate.release().await;
+        Ok(Status::Done)
+    }
+}
+
+/// In whole seconds.
+fn seconds(span: Span) -> i64 {
+    i64::try_from(span.0.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What each controller is told.
+fn told(
+    options: &Options,
+    chosen: &BTreeSet<Name>,
+    key: Option<SigningKey>,
+    config: &Config,
+) -> anyhow::Result<controllers::Options> {
+    let authority = match &options.root_ca_file {
+        Some(path) => {
+            let pem = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            Some(Authority::from_pem(pem).with_context(|| path.display().to_string())?)
+        }
+        None => match Authority::of(config) {
+            Ok(authority) => Some(authority),
+            Err(error) if chosen.contains(&Name::RootCaPublisher) => {
+                return Err(error).context("root-ca-publisher has nothing to publish; name a file with --root-ca-file");
+            }
+            Err(_) => None,
+        },
+    };
+    let namespaces = &options.token_namespaces;
+    Ok(controllers::Options {
+        merged: merged::Options { times: Times { idle: seconds(options.collect_after), ..Times::default() } },
+        tokens: tokens::Options {
+            lifetime: u32::try_from(options.token_lifetime.0.as_secs()).unwrap_or(u32::MAX),
+            namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),
+        },
+        bundle: bundle::Options::default(),
+        root_ca: authority.clone().map(|authority| root_ca::Options { authority }),
+        token_secret: token_secret::Options {
+            authority,
+            key,
+            life: options.token_lifetime.0,
+            force: options.force_token_controller,
+        },
+        legacy_token: legacy_token::Options {
+            period: options.legacy_token_period.0,
+            ..legacy_token::Options::default()
+        },
+    })
+}

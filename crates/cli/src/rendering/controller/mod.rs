@@ -1,0 +1,113 @@
+//! The controllers, and what they may do.
+
+mod rights;
+
+use std::collections::BTreeSet;
+
+use pillion_controller::selection::{self, Name};
+use pillion_core::service_account::declared::OnConflict;
+use pillion_core::service_account::permissions;
+use pillion_core::settings::Settings;
+use serde_json::{Value, json};
+
+use super::needs::declared;
+use super::options::Controller;
+use super::process::{self, Container, Process};
+use super::{Input, Rendered};
+
+/// Of the labels.
+const COMPONENT: &str = "controller";
+/// The port for the kubelet and Prometheus, without TLS.
+const HEALTH_PORT: u16 = 8081;
+/// Seconds to give the Lease back.
+const GRACE: u32 = 15;
+
+/// The objects for these settings.
+///
+/// # Errors
+/// The settings cannot be decoded, have the role Assert, or are too large for a ConfigMap.
+pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered> {
+    let input = Input::of(settings, true, &[])?;
+    let text = input.text()?;
+    let (running, mut notes) = running(&input, options);
+    let process = Process {
+        name: &options.name,
+        namespace: &options.namespace,
+        component: COMPONENT,
+        replicas: options.replicas,
+        image: &options.image,
+        priority_class: options.priority_class.as_deref(),
+        api_server_ports: &options.api_server_ports,
+    };
+    let mut documents = Vec::new();
+    if !options.no_namespace {
+        documents.push(process.namespace());
+    }
+    documents.push(process.service_account());
+    documents.extend(rights::documents(options, &input.needs, &running, &granted(settings)));
+    documents.push(process.settings(&text));
+    documents.push(process.deployment(&container(options, &running)));
+    if options.replicas > 1 {
+        documents.push(process.disruption_budget());
+    }
+    if !options.no_network_policy {
+        let about = "The controller is called by the kubelet and Prometheus, and calls the API server.";
+        documents.push(process.network_policy(&[HEALTH_PORT], about.to_owned(), "From the node, and from Prometheus."));
+    }
+    if running.contains(&Name::MergedServiceAccounts) {
+        notes.push(format!(
+            "the controller grants no permission that it does not hold itself: label ClusterRoles with {}=true for what \
+             merged accounts may get",
+            rights::CEILING
+        ));
+    }
+    Ok(Rendered { documents, notes })
+}
+
+/// What runs of what was chosen: what these settings give nothing to do is left out.
+fn running(input: &Input, options: &Controller) -> (BTreeSet<Name>, Vec<String>) {
+    let mut running = selection::chosen(&options.controllers);
+    let mut notes = Vec::new();
+    let mut leave_out = |name: Name, is_idle: bool, why: &str| {
+        if is_idle && running.remove(&name) {
+            notes.push(format!("{name} is left out: {why}"));
+        }
+    };
+    let has_none = !input.needs.has_identities;
+    let why = "the settings have featureGates.SidecarSetServiceAccountInjection off";
+    leave_out(Name::MergedServiceAccounts, has_none, why);
+    leave_out(Name::SidecarTokens, has_none, why);
+    let why = "name the namespaces in which sidecars have tokens with --token-namespaces";
+    leave_out(Name::SidecarTokens, options.token_namespaces.is_empty(), why);
+    leave_out(Name::Bundle, input.needs.bundle.is_none(), "the settings have no bundleRef");
+    (running, notes)
+}
+
+/// The permissions that the SidecarSets of the settings give to merged accounts.
+fn granted(settings: &Value) -> Vec<Value> {
+    let Ok(settings) = Settings::decode(settings.clone()) else { return Vec::new() };
+    let Ok(sets) = settings.all_sidecar_sets() else { return Vec::new() };
+    let merging = sets.iter().map(declared).filter(|declared| declared.on_conflict == OnConflict::Merge);
+    permissions::normalised(&merging.flat_map(|declared| declared.permissions).collect::<Vec<_>>())
+}
+
+fn container(options: &Controller, running: &BTreeSet<Name>) -> Container {
+    let names: Vec<&str> = running.iter().map(|name| name.as_str()).collect();
+    let mut arguments = vec!["controller".to_owned()];
+    let mut flag = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
+    flag("controllers", &names.join(","));
+    flag("settings", &process::mounted_settings());
+    flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
+    flag("namespace", &options.namespace);
+    flag("lease", &options.name);
+    if running.contains(&Name::SidecarTokens) {
+        flag("token-namespaces", &options.token_namespaces.join(","));
+    }
+    Container {
+        arguments,
+        ports: vec![("health", HEALTH_PORT)],
+        resources: json!({"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}),
+        volumes: Vec::new(),
+        grace: GRACE,
+    }
+}

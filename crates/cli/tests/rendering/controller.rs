@@ -1,0 +1,106 @@
+//! `pillion manifest controller`.
+
+use pillion::rendering::{self, Rendered, options};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{identities, object, options as options_of, plain, set, titles};
+
+fn controller(settings: &Value, flags: &[&str]) -> Rendered {
+    rendering::controller::render(settings, &options_of::<options::Controller>(flags)).unwrap()
+}
+
+/// Two SidecarSets that are merged.
+fn merging() -> Value {
+    let rule = |verb: &str| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]);
+    let set = |name: &str, verb: &str| {
+        let spec = json!({
+            "serviceAccountName": name, "behaviorWhenServiceAccountInjection": "Merge",
+            "serviceAccountPermissions": rule(verb)
+        });
+        set(name, &spec)
+    };
+    json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "sidecarSets": [set("a", "get"), set("b", "list")],
+        "bundleRef": {"namespace": "pillion-system", "name": "pillion-bundle"}
+    })
+}
+
+fn arguments(rendered: &Rendered) -> Vec<String> {
+    let deployment = object(rendered, "Deployment pillion-system/pillion-controller");
+    let arguments = deployment.pointer("/spec/template/spec/containers/0/args").and_then(Value::as_array).unwrap();
+    arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_whole_rendering() {
+    let rendered = controller(&merging(), &["--token-namespaces", "shop,news"]);
+    insta::assert_snapshot!(rendering::document::to_yaml(&rendered.documents).unwrap());
+}
+
+#[rstest]
+#[case::nothing_to_do(plain(), &[], "")]
+#[case::identities_without_a_namespace_for_tokens(identities(), &[], "merged-serviceaccounts")]
+#[case::all(merging(), &["--token-namespaces", "shop"], "merged-serviceaccounts,sidecar-tokens,bundle")]
+#[case::one_less(merging(), &["--token-namespaces", "shop", "--controllers", "*,-bundle"], "merged-serviceaccounts,sidecar-tokens")]
+#[case::one_of_the_loops(plain(), &["--controllers", "serviceaccount"], "serviceaccount")]
+fn what_has_nothing_to_do_does_not_run(#[case] settings: Value, #[case] flags: &[&str], #[case] running: &str) {
+    let rendered = controller(&settings, flags);
+    assert_eq!(arguments(&rendered)[1], format!("--controllers={running}"));
+}
+
+/// Whoever holds these grants anything to anybody.
+#[test]
+fn p6_no_role_escalates_or_binds() {
+    let every = "*,serviceaccount,serviceaccount-token,root-ca-publisher,legacy-token-cleaner";
+    let rendered = controller(&merging(), &["--token-namespaces", "shop", "--controllers", every]);
+    for document in &rendered.documents {
+        for rule in document.object["rules"].as_array().into_iter().flatten() {
+            let verbs = rule["verbs"].as_array().unwrap();
+            for verb in ["escalate", "bind", "impersonate", "*"] {
+                assert!(!verbs.contains(&json!(verb)), "{}: {rule}", document.title());
+            }
+        }
+    }
+}
+
+#[rstest]
+#[case::isolated_sidecars("*", &["Role news/pillion-controller-tokens", "Role shop/pillion-controller-tokens"])]
+#[case::token_secrets("serviceaccount-token", &["ClusterRole pillion-controller-token-secrets"])]
+#[case::old_token_secrets("legacy-token-cleaner", &["ClusterRole pillion-controller-token-secrets"])]
+#[case::merged_accounts("merged-serviceaccounts", &[])]
+fn secrets_are_read_everywhere_only_by_those_that_cannot_do_without(#[case] controllers: &str, #[case] roles: &[&str]) {
+    let rendered = controller(&merging(), &["--token-namespaces", "shop,news", "--controllers", controllers]);
+    let reads_secrets = |rules: &Value| rules.as_array().unwrap().iter().any(|rule| rule["resources"][0] == "secrets");
+    let found: Vec<String> = rendered
+        .documents
+        .iter()
+        .filter(|document| document.object.get("rules").is_some_and(reads_secrets))
+        .map(rendering::document::Document::title)
+        .collect();
+    assert_eq!(found, roles);
+}
+
+#[test]
+fn p6_merged_accounts_get_what_the_settings_give_and_what_labelled_roles_allow() {
+    let rendered = controller(&merging(), &[]);
+    let granted = object(&rendered, "ClusterRole pillion-controller-settings");
+    assert_eq!(granted["rules"], json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]));
+    assert_eq!(granted["metadata"]["labels"]["pillion.dev/merged-ceiling"], "true");
+    let ceiling = object(&rendered, "ClusterRole pillion-controller-ceiling");
+    assert_eq!(
+        ceiling["aggregationRule"]["clusterRoleSelectors"],
+        json!([{"matchLabels": {"pillion.dev/merged-ceiling": "true"}}])
+    );
+    assert!(titles(&rendered).contains(&"ClusterRoleBinding pillion-controller-ceiling".to_owned()));
+}
+
+#[test]
+fn the_controller_is_the_one_that_the_policy_lets_write() {
+    let rendered = controller(&identities(), &[]);
+    let account = object(&rendered, "ServiceAccount pillion-system/pillion-controller");
+    let (namespace, name) = (account["metadata"]["namespace"].as_str(), account["metadata"]["name"].as_str());
+    let user = format!("system:serviceaccount:{}:{}", namespace.unwrap(), name.unwrap());
+    assert_eq!(user, pillion_core::settings::Settings::default().service_accounts.controller_user);
+}

@@ -1,0 +1,43 @@
+//! `serviceaccount`: a ServiceAccount `default` in every Active namespace (`serviceaccounts.md` C1), for clusters where
+//! kube-controller-manager does not see to it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::runtime::watcher::Config;
+use kube::{Api, ResourceExt as _};
+use pillion_core::plan::default_account::{NAME, plan};
+
+use crate::context::Context;
+use crate::queue::{ByNamespace, settle};
+use crate::watch::{Change, Kept, keep, phase};
+
+/// Its name.
+pub const CONTROLLER: &str = "serviceaccount";
+
+/// Works for as long as it is polled. What the API server refuses is tried again without limit, each time later (C1.6);
+/// accounts that are there already, and namespaces that are going or gone, are no failures (C1.3, C1.5, C1.7).
+pub async fn run(context: Context) {
+    let accounts = Arc::new(Kept::<()>::default());
+    context.cluster.also(keep(
+        Api::<ServiceAccount>::all(context.client.clone()),
+        Config::default().fields(&format!("metadata.name={NAME}")),
+        "ServiceAccount",
+        Arc::clone(&accounts),
+        |_| Some(()),
+        context.cluster.notify(),
+    ));
+    accounts.listed().await;
+    let client = context.client.clone();
+    let reconcile = move |namespace: Arc<Namespace>| {
+        let (client, accounts) = (client.clone(), Arc::clone(&accounts));
+        async move {
+            let name = namespace.name_any();
+            let is_there = accounts.get(&name, NAME).is_some();
+            let step = plan(&name, phase(&namespace), is_there);
+            settle(&client, step).await
+        }
+    };
+    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ServiceAccount");
+    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+}

@@ -1,0 +1,161 @@
+//! Carrying out what is to be done about one merged account.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use pillion_core::json;
+use pillion_core::plan::Step;
+use pillion_core::plan::merged::{Group, KINDS, Notice, is_ours};
+use serde_json::Value;
+
+use super::seen::{resource, whole};
+use crate::read;
+use crate::write::{self, Problem, WriteError};
+
+/// How it went.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Whether Pods use it, where that was asked.
+    pub is_used: bool,
+    /// What people should know.
+    pub notice: Option<Notice>,
+}
+
+/// Why it was not done to the end.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The namespace takes nothing new.
+    #[error("the namespace is being deleted")]
+    NamespaceTerminating,
+    /// An object of the name is there that stands for something else.
+    #[error("{0}")]
+    Foreign(Notice),
+    /// A write did not succeed.
+    #[error(transparent)]
+    Write(WriteError),
+    /// It could not be read.
+    #[error("could not read {what}: {problem}")]
+    Read {
+        /// What was read.
+        what: String,
+        /// Why not.
+        problem: Problem,
+    },
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        if error.problem == Problem::NamespaceTerminating { Self::NamespaceTerminating } else { Self::Write(error) }
+    }
+}
+
+impl Failure {
+    pub(super) fn read(what: &str, problem: Problem) -> Self {
+        Self::Read { what: what.to_owned(), problem }
+    }
+
+    /// What the API server says where it lets nobody grant what he does not hold (P6).
+    pub fn escalation(&self) -> Option<String> {
+        match self {
+            Self::Write(WriteError { problem: Problem::Escalation(text), .. }) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// What people should know.
+    pub fn notice(&self) -> Option<Notice> {
+        if let Self::Foreign(notice) = self { Some(notice.clone()) } else { None }
+    }
+
+    /// What is wrong for longer than a moment, and is not told as a notice.
+    pub fn told(&self) -> Option<String> {
+        match self {
+            Self::Write(WriteError { problem: Problem::Escalation(text), .. }) => Some(format!(
+                "the controller may not grant this, since its own role does not hold it; bind a ClusterRole with it to \
+                 the controller, or grant less: {text}"
+            )),
+            Self::Write(error) if matches!(error.problem, Problem::Forbidden(_) | Problem::Invalid(_)) => {
+                Some(error.to_string())
+            }
+            Self::Read { problem: Problem::Forbidden(_), .. } => Some(self.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The reason of an Event.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Write(WriteError { problem: Problem::Escalation(_), .. }) => super::ceiling::EXCEEDED,
+            Self::Write(WriteError { problem: Problem::Invalid(_), .. }) => "Invalid",
+            _ => "Forbidden",
+        }
+    }
+}
+
+/// Carries out what is to be done, up to the first failure.
+pub async fn carry_out(client: &Client, namespace: &str, group: &Group) -> Result<Outcome, Failure> {
+    all(client, group, &group.steps).await?;
+    let mut outcome = Outcome::default();
+    if group.asks_for_pods() {
+        outcome.is_used = is_used(client, namespace, &group.name).await?;
+        if outcome.is_used {
+            all(client, group, &group.if_used).await?;
+            outcome.notice.clone_from(&group.notice_if_used);
+        } else {
+            all(client, group, &group.if_unused).await?;
+        }
+    }
+    Ok(outcome)
+}
+
+async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failure> {
+    // What was made in the step before.
+    let mut made: Option<Value> = None;
+    for step in steps {
+        let step = match (step, made.take()) {
+            (Step::Apply(wanted), Some(made)) if json::text(wanted, &["metadata", "uid"]).is_empty() => {
+                let mut wanted = wanted.clone();
+                if let Some(metadata) = wanted.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+                    metadata.insert("uid".to_owned(), json::text(&made, &["metadata", "uid"]).into());
+                }
+                Step::Apply(wanted)
+            }
+            (step, _) => step.clone(),
+        };
+        match write::carry_out(client, &step).await {
+            Ok(answer) => made = answer.filter(|_| matches!(step, Step::Create(_))),
+            Err(error) => match (&step, &error.problem) {
+                (Step::Create(object), Problem::AlreadyExists) => made = Some(there(client, group, object).await?),
+                _ => return Err(error.into()),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// What is there where something was to be made, and was not seen: it lost its label, or is as new as that. It is ours
+/// only where it says so (G2).
+async fn there(client: &Client, group: &Group, object: &Value) -> Result<Value, Failure> {
+    let text = |path: &[&str]| json::text(object, path).to_owned();
+    let (api_version, kind) = (text(&["apiVersion"]), text(&["kind"]));
+    let resource = resource(&api_version, &kind);
+    let api: Api<kube::api::DynamicObject> =
+        Api::namespaced_with(client.clone(), &text(&["metadata", "namespace"]), &resource);
+    let found = read::one(&api, &group.name).await.and_then(|found| found.ok_or(Problem::NotFound));
+    let found = found.map_err(|problem| Failure::read(&kind, problem))?;
+    let found = whole(found, &api_version, &kind);
+    if is_ours(&found) && json::at(&found, &["roleRef"]) == json::at(object, &["roleRef"]) {
+        return Ok(found);
+    }
+    let kind = KINDS.into_iter().map(|(_, known)| known).find(|known| *known == kind).unwrap_or_default();
+    Err(Failure::Foreign(Notice::Foreign { kind, name: group.name.clone(), sets: group.sets.clone() }))
+}
+
+/// Whether a Pod runs under an account or will, as the API server knows it (G10). One is enough.
+pub async fn is_used(client: &Client, namespace: &str, account: &str) -> Result<bool, Failure> {
+    let fields = format!("spec.serviceAccountName={account},status.phase!=Succeeded,status.phase!=Failed");
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let some = read::in_time(pods.list_metadata(&ListParams::default().fields(&fields).limit(1))).await;
+    let some = some.map_err(|problem| Failure::read("Pods", problem))?;
+    Ok(!some.items.is_empty() || some.metadata.continue_.is_some_and(|more| !more.is_empty()))
+}

@@ -1,0 +1,203 @@
+//! `merged-serviceaccounts`: the ServiceAccount, Role and RoleBinding that stand for several SidecarSets
+//! (`serviceaccounts.md` A6). What is done is decided by `pillion_core::plan::merged`.
+//!
+//! The controller holds neither `escalate` nor `bind`: what its own role does not hold it cannot grant (P6).
+
+mod carry;
+mod ceiling;
+mod seen;
+mod uninstall;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use pillion_core::json;
+use pillion_core::plan::demand::Demands;
+use pillion_core::plan::merged::{Needed, Notice, Plan, Seen, Times, needed, plan};
+use pillion_core::service_account::names;
+use pillion_core::time::Timestamp;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use self::carry::Failure;
+use self::ceiling::Ceiling;
+use self::seen::Watched;
+use crate::context::Context;
+use crate::queue::{ByNamespace, Done};
+use crate::sets::{Cached, Sets};
+use crate::watch::{Change, Subject};
+
+pub use uninstall::{Uninstalled, uninstall};
+
+/// Its name.
+pub const CONTROLLER: &str = "merged-serviceaccounts";
+
+/// How it works.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// How long things take.
+    pub times: Times,
+}
+
+/// Works for as long as it is polled. What is done by halves when it is dropped is completed by the next one.
+pub async fn run(context: Context, options: Options) {
+    // They end with this.
+    let mut tasks = JoinSet::new();
+    let watched = Arc::new(Watched::start(&context, &mut tasks));
+    let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
+    tasks.spawn(async move {
+        while settings.changed().await.is_ok() {
+            let _ = changes.send(Change { kind: SETTINGS, namespace: None });
+        }
+    });
+    watched.listed().await;
+    let controller = Arc::new(Controller {
+        context: context.clone(),
+        options,
+        watched,
+        sets: Cached::default(),
+        ceiling: Ceiling::default(),
+        idle: Mutex::default(),
+        told: Mutex::default(),
+    });
+    let reconcile = move |namespace: Arc<Namespace>| {
+        let controller = Arc::clone(&controller);
+        async move { controller.reconcile(&namespace).await }
+    };
+    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+}
+
+const SETTINGS: &str = "Settings";
+
+fn is_concerned(change: &Change) -> bool {
+    // Everything but the objects that only others look at.
+    !matches!(change.kind, "Secret" | "ConfigMap" | "ControllerRevision" | "Lease")
+}
+
+type ByName<T> = Mutex<BTreeMap<String, T>>;
+
+struct Controller {
+    context: Context,
+    options: Options,
+    watched: Arc<Watched>,
+    sets: Cached,
+    ceiling: Ceiling,
+    /// What is neither needed nor used, by namespace and name.
+    idle: ByName<BTreeMap<String, Timestamp>>,
+    /// What people were told, by namespace, so that they are told once.
+    told: ByName<BTreeSet<String>>,
+}
+
+impl Controller {
+    async fn reconcile(&self, namespace: &Namespace) -> Result<Done, Failure> {
+        let namespace = serde_json::to_value(namespace).unwrap_or_default();
+        let name = json::text(&namespace, &["metadata", "name"]).to_owned();
+        let sets = self.sets.get(&self.context);
+        let plan = self.plan(&namespace, &name, &sets);
+        lock(&self.idle).insert(name.clone(), plan.idle.clone());
+        self.context.metrics.objects("Role", self.watched.roles.len());
+        self.context.metrics.objects("RoleBinding", self.watched.bindings.len());
+
+        let mut notices = plan.notices;
+        let mut failure = None;
+        let mut refused = BTreeMap::new();
+        for group in &plan.groups {
+            let done = carry::carry_out(&self.context.client, &name, group).await;
+            match done {
+                Ok(outcome) => {
+                    if outcome.is_used {
+                        // It is asked again when it was idle for long enough from now on.
+                        let mut idle = lock(&self.idle);
+                        idle.entry(name.clone()).or_default().insert(group.name.clone(), self.context.clock.now());
+                    }
+                    notices.extend(outcome.notice);
+                }
+                // The next change says that the namespace is going.
+                Err(Failure::NamespaceTerminating) => {}
+                Err(error) => {
+                    if let Some(problem) = error.escalation() {
+                        refused.insert(group.name.clone(), (group.sets.clone(), problem));
+                    }
+                    notices.extend(error.notice());
+                    if let Some(text) = error.told() {
+                        self.tell(&namespace, &group.sets, error.reason(), &text, &name).await;
+                    }
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        self.say(&namespace, &name, &notices, failure.is_none()).await;
+        self.ceiling.update(&self.context, &name, refused).await;
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(plan.look_again.map_or(Done::Settled, |seconds| {
+                Done::LookAgain(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+            })),
+        }
+    }
+
+    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> Plan {
+        let settings = self.context.settings.borrow().clone();
+        let demands = Demands::new(&sets.sets, &settings, namespace);
+        let subjects = self.context.cluster.subjects(name);
+        let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
+        let is_there = |account: &str| self.watched.has_account(name, account);
+        let needed: Needed = needed(&demands, namespace, active.iter().map(|subject| &subject.pod), &is_there);
+        let pods = active.iter().filter(|subject| subject.kind == "Pod");
+        let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
+        let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
+        let idle = lock(&self.idle).get(name).cloned().unwrap_or_default();
+        plan(&Seen {
+            namespace,
+            demands: &demands,
+            needed: &needed,
+            used: &used,
+            objects: &self.watched.objects(name),
+            is_unknown: &|set| sets.is_unknown(set),
+            rules: &settings.service_accounts,
+            idle: &idle,
+            now: self.context.clock.now(),
+            times: self.options.times,
+        })
+    }
+
+    /// Tells people what they were not told before. What is not true any more may be told again.
+    async fn say(&self, namespace: &Value, name: &str, notices: &[Notice], is_complete: bool) {
+        for notice in notices {
+            self.tell(namespace, notice.sets(), notice.reason(), &notice.to_string(), name).await;
+        }
+        if is_complete {
+            let texts: BTreeSet<String> = notices.iter().map(ToString::to_string).collect();
+            if let Some(told) = lock(&self.told).get_mut(name) {
+                told.retain(|text| texts.contains(text));
+            }
+        }
+    }
+
+    /// An Event on the SidecarSets of the cluster that this is about, or else on the Namespace.
+    async fn tell(&self, namespace: &Value, sets: &[String], reason: &str, text: &str, name: &str) {
+        if !lock(&self.told).entry(name.to_owned()).or_default().insert(text.to_owned()) {
+            return;
+        }
+        let resources: Vec<Arc<Value>> =
+            sets.iter().filter_map(|set| self.context.cluster.sidecar_sets.get("", set)).collect();
+        let note = format!("namespace \"{name}\": {text}");
+        tracing::warn!(controller = CONTROLLER, namespace = name, reason, "{text}");
+        if resources.is_empty() {
+            self.context.events.warning(namespace, ACTION, reason, note).await;
+            return;
+        }
+        for resource in resources {
+            self.context.events.warning(&resource, ACTION, reason, note.clone()).await;
+        }
+    }
+}
+
+/// What is being done when there is something to say.
+const ACTION: &str = "MergeServiceAccounts";
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

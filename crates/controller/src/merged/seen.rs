@@ -1,0 +1,106 @@
+//! What is seen of merged objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client, ResourceExt as _};
+use pillion_core::plan::merged::{KINDS, LABEL, MANAGED_BY, Trio};
+use pillion_core::service_account::names;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::context::Context;
+use crate::watch::{Kept, keep};
+
+/// The accounts of the cluster, and the merged Roles and RoleBindings.
+pub struct Watched {
+    /// All accounts: a missing one may change who is merged, and one of a merged name that is not ours is to be seen.
+    accounts: Arc<Kept<Account>>,
+    pub roles: Arc<Kept<Value>>,
+    pub bindings: Arc<Kept<Value>>,
+}
+
+enum Account {
+    Merged(Arc<Value>),
+    Other { is_going: bool },
+}
+
+impl Watched {
+    pub fn start(context: &Context, tasks: &mut JoinSet<()>) -> Self {
+        let [accounts, roles, bindings] = KINDS;
+        let watched = Self { accounts: Arc::default(), roles: Arc::default(), bindings: Arc::default() };
+        let whole = |(api_version, kind): (&'static str, &'static str)| {
+            move |object: DynamicObject| names::is_merged(&object.name_any()).then(|| whole(object, api_version, kind))
+        };
+        let (client, labelled) = (&context.client, Config::default().labels(&format!("{LABEL}={MANAGED_BY}")));
+        let see = whole(accounts);
+        let account = move |object: DynamicObject| {
+            let is_going = object.metadata.deletion_timestamp.is_some();
+            Some(see(object).map_or(Account::Other { is_going }, |object| Account::Merged(Arc::new(object))))
+        };
+        let (kept, changes) = (Arc::clone(&watched.accounts), context.cluster.notify());
+        tasks.spawn(keep(api(client, accounts), Config::default(), accounts.1, kept, account, changes));
+        for (kind, kept) in [(roles, &watched.roles), (bindings, &watched.bindings)] {
+            let changes = context.cluster.notify();
+            tasks.spawn(keep(api(client, kind), labelled.clone(), kind.1, Arc::clone(kept), whole(kind), changes));
+        }
+        watched
+    }
+
+    /// Waits until all of them were listed.
+    pub async fn listed(&self) {
+        self.accounts.listed().await;
+        self.roles.listed().await;
+        self.bindings.listed().await;
+    }
+
+    /// Whether an account is there, and not on its way out.
+    pub fn has_account(&self, namespace: &str, name: &str) -> bool {
+        self.accounts
+            .get(namespace, name)
+            .is_some_and(|account| !matches!(&*account, Account::Other { is_going: true }))
+    }
+
+    /// The merged objects of a namespace, by name.
+    pub fn objects(&self, namespace: &str) -> BTreeMap<String, Trio> {
+        let accounts = self.accounts.of(namespace).into_iter().filter_map(|account| match &*account {
+            Account::Merged(object) => Some(Arc::clone(object)),
+            Account::Other { .. } => None,
+        });
+        let mut trios: BTreeMap<String, Trio> = BTreeMap::new();
+        let all: [Vec<Arc<Value>>; 3] = [accounts.collect(), self.roles.of(namespace), self.bindings.of(namespace)];
+        for (index, objects) in all.into_iter().enumerate() {
+            for object in objects {
+                let name = pillion_core::json::text(&object, &["metadata", "name"]).to_owned();
+                if let Some(place) = trios.entry(name).or_default().get_mut(index) {
+                    *place = Some(object);
+                }
+            }
+        }
+        trios
+    }
+}
+
+/// The objects of a kind in all namespaces.
+pub fn api(client: &Client, (api_version, kind): (&str, &str)) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &resource(api_version, kind))
+}
+
+pub fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The whole object, but for who owns which field. In a list, the API server leaves out what kind it is.
+pub fn whole(mut object: DynamicObject, api_version: &str, kind: &str) -> Value {
+    object.metadata.managed_fields = None;
+    let mut object = serde_json::to_value(object).unwrap_or_default();
+    if let Some(object) = object.as_object_mut() {
+        object.insert("apiVersion".to_owned(), api_version.into());
+        object.insert("kind".to_owned(), kind.into());
+    }
+    object
+}

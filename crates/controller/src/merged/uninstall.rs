@@ -1,0 +1,72 @@
+//! Nothing of the merged objects may keep a namespace from going once the controller is gone (G9).
+
+use std::collections::BTreeMap;
+
+use kube::Client;
+use kube::api::ListParams;
+use pillion_core::json;
+use pillion_core::lookup::ObjectRef;
+use pillion_core::plan::Step;
+use pillion_core::plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers};
+use serde_json::Value;
+
+use super::carry::{Failure, is_used};
+use super::seen::{api, whole};
+use crate::read::pages;
+use crate::write;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uninstalled {
+    /// Objects that had finalizers, and have none now.
+    pub released: usize,
+    /// Objects that were deleted.
+    pub deleted: usize,
+    /// Objects that stay, since Pods run under their account.
+    pub in_use: usize,
+}
+
+/// Takes the finalizers of SidecarSets from all merged objects, and deletes those that no Pod uses: RoleBinding, Role,
+/// ServiceAccount. The controller should not run meanwhile. Doing it again does the rest.
+///
+/// # Errors
+/// The first write or read that fails.
+pub async fn uninstall(client: &Client) -> Result<Uninstalled, Failure> {
+    let mut done = Uninstalled::default();
+    let mut used: BTreeMap<(String, String), bool> = BTreeMap::new();
+    for kind in KINDS.into_iter().rev() {
+        for object in all(client, kind).await? {
+            let text = |key| json::text(&object, &["metadata", key]).to_owned();
+            let (namespace, name) = (text("namespace"), text("name"));
+            if let Some(step) = without_finalizers(&object) {
+                write::carry_out(client, &step).await?;
+                done.released += 1;
+            }
+            let key = (namespace, name);
+            let is_used = match used.get(&key) {
+                Some(is_used) => *is_used,
+                None => is_used(client, &key.0, &key.1).await?,
+            };
+            used.insert(key.clone(), is_used);
+            if is_used {
+                done.in_use += 1;
+                continue;
+            }
+            let (namespace, name) = key;
+            let object = ObjectRef { api_version: kind.0, kind: kind.1, namespace: Some(namespace), name };
+            write::carry_out(client, &Step::Delete { object, uid: text("uid"), resource_version: None }).await?;
+            done.deleted += 1;
+        }
+    }
+    Ok(done)
+}
+
+/// The merged objects of a kind.
+async fn all(client: &Client, kind: (&'static str, &'static str)) -> Result<Vec<Value>, Failure> {
+    let mut objects = Vec::new();
+    let labelled = ListParams::default().labels(&format!("{LABEL}={MANAGED_BY}"));
+    let see = |object| objects.push(whole(object, kind.0, kind.1));
+    pages(&api(client, kind), labelled, see).await.map_err(|problem| Failure::read(kind.1, problem))?;
+    objects.retain(is_ours);
+    Ok(objects)
+}

@@ -1,0 +1,52 @@
+//! `root-ca-publisher`: the certificates of the API server's authority in every Active namespace, where Pods look for
+//! them beside their tokens (`serviceaccounts.md` C4).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::runtime::watcher::Config;
+use kube::{Api, ResourceExt as _};
+use pillion_core::plan::root_ca::{NAME, Seen, plan};
+
+use crate::authority::Authority;
+use crate::context::Context;
+use crate::queue::{ByNamespace, settle};
+use crate::watch::{Change, Kept, keep, phase};
+
+/// Its name.
+pub const CONTROLLER: &str = "root-ca-publisher";
+
+/// What it is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is published.
+    pub authority: Authority,
+}
+
+/// Works for as long as it is polled. A ConfigMap is written only where it differs from what it should be.
+pub async fn run(context: Context, options: Options) {
+    let authority: Arc<str> = options.authority.as_pem().into();
+    let maps = Arc::new(Kept::<Seen>::default());
+    let wanted = Arc::clone(&authority);
+    context.cluster.also(keep(
+        Api::<ConfigMap>::all(context.client.clone()),
+        Config::default().fields(&format!("metadata.name={NAME}")),
+        "ConfigMap",
+        Arc::clone(&maps),
+        move |map| serde_json::to_value(map).ok().map(|map| Seen::of(&map, &wanted)),
+        context.cluster.notify(),
+    ));
+    maps.listed().await;
+    let client = context.client.clone();
+    let reconcile = move |namespace: Arc<Namespace>| {
+        let (client, maps, authority) = (client.clone(), Arc::clone(&maps), Arc::clone(&authority));
+        async move {
+            let name = namespace.name_any();
+            let seen = maps.get(&name, NAME);
+            let step = plan(&name, phase(&namespace), &authority, seen.as_deref());
+            settle(&client, step).await
+        }
+    };
+    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ConfigMap");
+    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+}

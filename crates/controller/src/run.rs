@@ -1,0 +1,108 @@
+//! The chosen controllers, side by side.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::task::JoinSet;
+
+use crate::context::Context;
+use crate::selection::Name;
+use crate::watch::{Cluster, Wanted};
+use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
+
+/// What each of them is told.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// `merged-serviceaccounts`.
+    pub merged: merged::Options,
+    /// `sidecar-tokens`.
+    pub tokens: tokens::Options,
+    /// `bundle`.
+    pub bundle: bundle::Options,
+    /// `serviceaccount-token`.
+    pub token_secret: token_secret::Options,
+    /// `root-ca-publisher`, which has nothing to publish without it.
+    pub root_ca: Option<root_ca::Options>,
+    /// `legacy-token-cleaner`.
+    pub legacy_token: legacy_token::Options,
+}
+
+/// What these controllers look at together.
+pub fn wanted(names: &BTreeSet<Name>) -> Wanted {
+    let is_any_of = |of: &[Name]| of.iter().any(|name| names.contains(name));
+    let about_sets = is_any_of(&[Name::MergedServiceAccounts, Name::SidecarTokens, Name::Bundle]);
+    Wanted { sidecar_sets: about_sets, subjects: about_sets }
+}
+
+/// Runs them for as long as it is polled. They do not end by themselves: one that does is answered.
+pub async fn run(context: Context, names: &BTreeSet<Name>, options: Options) -> Name {
+    let mut tasks = JoinSet::new();
+    for name in names.iter().copied() {
+        let context = context.clone();
+        match name {
+            Name::MergedServiceAccounts => start(&mut tasks, name, merged::run(context, options.merged.clone())),
+            Name::SidecarTokens => start(&mut tasks, name, tokens::run(context, options.tokens.clone())),
+            Name::Bundle => start(&mut tasks, name, bundle::run(context, options.bundle.clone())),
+            Name::ServiceAccount => start(&mut tasks, name, default_account::run(context)),
+            Name::ServiceAccountToken => {
+                start(&mut tasks, name, token_secret::run(context, options.token_secret.clone()))
+            }
+            Name::RootCaPublisher => match options.root_ca.clone() {
+                Some(options) => start(&mut tasks, name, root_ca::run(context, options)),
+                None => tracing::error!(controller = %name, "there is no authority to publish"),
+            },
+            Name::LegacyTokenCleaner => {
+                start(&mut tasks, name, legacy_token::run(context, options.legacy_token.clone()))
+            }
+        }
+    }
+    match tasks.join_next_with_id().await {
+        Some(Ok((_, name))) => name,
+        // One that panics takes the process with it, which is started anew.
+        Some(Err(error)) => {
+            tracing::error!(%error, "a controller ended");
+            names.first().copied().unwrap_or(Name::Bundle)
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn start(tasks: &mut JoinSet<Name>, name: Name, controller: impl Future<Output = ()> + Send + 'static) {
+    tracing::info!(controller = %name, "started");
+    tasks.spawn(async move {
+        controller.await;
+        name
+    });
+}
+
+/// Whether this process is ready: one that waits for the Lease is, one that works is when it has seen the cluster.
+#[derive(Clone, Default)]
+pub struct Readiness {
+    cluster: Arc<RwLock<Option<Arc<Cluster>>>>,
+    bundle: bundle::Health,
+}
+
+impl Readiness {
+    /// That of a process that is not at work yet.
+    pub fn new(bundle: bundle::Health) -> Self {
+        Self { cluster: Arc::default(), bundle }
+    }
+
+    /// It works from now on, with what it sees here.
+    pub fn works(&self, cluster: Arc<Cluster>) {
+        *self.cluster.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
+    }
+
+    /// What keeps it from being ready.
+    pub fn problems(&self) -> Vec<String> {
+        let cluster = self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(cluster) = cluster else { return Vec::new() };
+        let mut problems = cluster.problems();
+        if problems.is_empty() && !cluster.is_listed() {
+            problems.push("the cluster is not listed yet".to_owned());
+        }
+        problems.extend(self.bundle.problem().map(|problem| format!("bundle: {problem}")));
+        problems
+    }
+}

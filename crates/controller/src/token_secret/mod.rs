@@ -1,0 +1,174 @@
+//! `serviceaccount-token`: tokens for Secrets of the type `kubernetes.io/service-account-token`, which go with their
+//! ServiceAccounts (`serviceaccounts.md` C2, C4), for clusters where kube-controller-manager does not see to it.
+
+mod claims;
+mod retries;
+mod seen;
+mod signing;
+mod start;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+use pillion_core::plan::default_account::ACTIVE;
+use pillion_core::plan::token_secret::{Fill, Secret, Seen as SeenThere, Task, plan};
+use pillion_core::time::Timestamp;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::authority::Authority;
+use crate::context::Context;
+use crate::queue::{ByNamespace, Done};
+use crate::watch::{Change, phase};
+use crate::write::WriteError;
+use retries::{After, Retries};
+use seen::Seen;
+
+pub use signing::{KeyError, SigningKey};
+pub use start::{Refusal, check};
+
+/// Its name.
+pub const CONTROLLER: &str = "serviceaccount-token";
+/// The shortest life that the API server gives to a token (B6).
+pub const SHORTEST: Duration = Duration::from_mins(10);
+/// How often to look whether kube-controller-manager is gone, and, where that could not be read, whether it is there.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What it is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What goes into `ca.crt`. Without it that key is left as it is.
+    pub authority: Option<Authority>,
+    /// The key of the cluster's ServiceAccounts. With it tokens never expire, as kube-controller-manager makes them;
+    /// without it they come from TokenRequest, are bound to their Secret, and are replaced in time.
+    pub key: Option<SigningKey>,
+    /// How long a token from TokenRequest is to hold; at least [`SHORTEST`]. The API server may give it less.
+    pub life: Duration,
+    /// Whether to work although kube-controller-manager is at work, too.
+    pub force: bool,
+}
+
+impl Default for Options {
+    /// Tokens of an hour from TokenRequest (B7), not beside kube-controller-manager.
+    fn default() -> Self {
+        Self { authority: None, key: None, life: Duration::from_hours(1), force: false }
+    }
+}
+
+/// Why something was not done. It holds nothing that is secret.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("could not look at {0}: {1}")]
+    Read(String, crate::write::Problem),
+    #[error("could not get a token of ServiceAccount \"{0}\": {1}")]
+    Token(String, crate::write::Problem),
+    #[error("the API server gave a token of ServiceAccount \"{0}\" that is not bound to the Secret")]
+    NotBound(String),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// How many things have to be tried again in a namespace; each of them was logged.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} to be tried again")]
+struct TryAgain(usize);
+
+/// Works for as long as it is polled; while kube-controller-manager is at work it only waits, unless it is told not to.
+/// It begins with a look at every namespace, and takes away what was missed while nobody watched (C2.9).
+pub async fn run(context: Context, options: Options) {
+    while !options.force
+        && let Err(refusal) = check(&context.client, context.clock.now()).await
+    {
+        tracing::error!(controller = CONTROLLER, %refusal, "not started");
+        context.metrics.reconciled(CONTROLLER, "waiting", Duration::ZERO);
+        sleep(if matches!(refusal, Refusal::Rival(_)) { LOOK_AGAIN } else { ASK_AGAIN }).await;
+    }
+    let seen = Seen::watch(&context, options.authority.clone()).await;
+    let looker = Looker { context: context.clone(), options: Arc::new(options), seen, retries: Arc::default() };
+    let reconcile = move |namespace: Arc<Namespace>| {
+        let looker = looker.clone();
+        async move { looker.look(&namespace).await }
+    };
+    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ServiceAccount" | "Secret");
+    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+}
+
+#[derive(Clone)]
+struct Looker {
+    context: Context,
+    options: Arc<Options>,
+    seen: Seen,
+    retries: Arc<Retries>,
+}
+
+impl Looker {
+    /// Compares a namespace with what should be. What fails keeps nothing else from being done.
+    async fn look(&self, namespace: &Namespace) -> Result<Done, TryAgain> {
+        let (name, now) = (namespace.name_any(), self.context.clock.now());
+        let (accounts, secrets) = (self.seen.accounts.of(&name), self.seen.secrets.of(&name));
+        let there = SeenThere {
+            is_active: phase(namespace) == ACTIVE,
+            accounts: &accounts.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+            secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+            gone: &self.seen.gone(&name),
+            sweeps: self.seen.is_first_look(&name),
+        };
+        self.retries.forget_gone(&name, |secret| self.seen.secrets.get(&name, secret).is_none());
+        let plan = plan(&there, now);
+        let (mut next, mut again) = (plan.next, 0);
+        let mut sooner = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
+        for task in &plan.tasks {
+            let (secret, done) = match task {
+                Task::Dereference { account, account_uid, secret } => {
+                    self.dereference(&name, (account, account_uid), secret).await;
+                    continue;
+                }
+                Task::Delete(secret) | Task::Fill(Fill { secret, .. })
+                    if let Some(until) = self.retries.dropped(&name, &secret.name, &secret.resource_version, now) =>
+                {
+                    sooner(until);
+                    continue;
+                }
+                Task::Delete(secret) => (secret, self.delete(secret).await),
+                Task::Fill(fill) => (&fill.secret, self.fill(fill).await),
+            };
+            match done {
+                Ok(()) => self.retries.succeeded(&name, &secret.name),
+                Err(failure) => match self.failed(secret, &failure, now).await {
+                    After::Again => again += 1,
+                    After::Dropped(until) => sooner(until),
+                },
+            }
+        }
+        match next {
+            _ if again > 0 => Err(TryAgain(again)),
+            None => Ok(Done::Settled),
+            Some(next) => {
+                let seconds = u64::try_from(next.0.saturating_sub(now.0)).unwrap_or_default();
+                Ok(Done::LookAgain(Duration::from_secs(seconds.max(1))))
+            }
+        }
+    }
+
+    /// A Secret failed; the API server's problems are told on it when it is dropped.
+    async fn failed(&self, secret: &Secret, failure: &Failure, now: Timestamp) -> After {
+        let Secret { namespace, name, resource_version, uid, .. } = secret;
+        let after = self.retries.failed(namespace, name, resource_version, now);
+        let After::Dropped(_) = after else {
+            tracing::warn!(controller = CONTROLLER, namespace, secret = name, error = %failure, "to be tried again");
+            return after;
+        };
+        tracing::error!(controller = CONTROLLER, namespace, secret = name, error = %failure, "tried too often, dropped");
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace, "uid": uid}
+        });
+        self.context.events.warning(&object, "Fill", "TokenSecretDropped", failure.to_string()).await;
+        after
+    }
+}

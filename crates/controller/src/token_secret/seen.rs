@@ -1,0 +1,160 @@
+//! What is seen of token Secrets and ServiceAccounts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
+use kube::runtime::watcher::Config;
+use kube::{Api, ResourceExt as _};
+use pillion_core::plan::token_secret::{ACCOUNT, ACCOUNT_UID, Account, Gone, Secret, TOKEN_TYPE};
+
+use super::claims;
+use crate::authority::Authority;
+use crate::context::Context;
+use crate::watch::{Kept, keep};
+
+/// What is seen of token Secrets and ServiceAccounts, and which token Secrets there have been.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    pub(super) accounts: Arc<Kept<Account>>,
+    pub(super) secrets: Arc<Kept<Secret>>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// By namespace, and by name of the Secret.
+    secrets: BTreeMap<String, BTreeMap<String, Gone>>,
+    /// Namespaces that are still to be looked through for what was missed before the start.
+    unswept: BTreeSet<String>,
+}
+
+impl Seen {
+    /// Begins to watch, and waits until everything was listed. Nothing that is secret is kept.
+    pub(super) async fn watch(context: &Context, authority: Option<Authority>) -> Self {
+        let seen = Self::default();
+        let all = Api::<ServiceAccount>::all(context.client.clone());
+        let account = |account| serde_json::to_value(account).ok().map(|account| Account::of(&account));
+        let (kept, notify) = (Arc::clone(&seen.accounts), context.cluster.notify());
+        context.cluster.also(keep(all, Config::default(), "ServiceAccount", kept, account, notify));
+        let all = Api::<SecretObject>::all(context.client.clone());
+        let (kept, memory, notify) = (Arc::clone(&seen.secrets), seen.clone(), context.cluster.notify());
+        let secret = move |secret| {
+            let secret = view(secret, authority.as_ref());
+            memory.remember(&secret);
+            Some(secret)
+        };
+        let of_type = Config::default().fields(&format!("type={TOKEN_TYPE}"));
+        context.cluster.also(keep(all, of_type, "Secret", kept, secret, notify));
+        seen.accounts.listed().await;
+        seen.secrets.listed().await;
+        context.cluster.listed().await;
+        seen.sweep(context.cluster.namespaces.state().iter().map(|namespace| namespace.name_any()));
+        seen
+    }
+
+    fn sweep(&self, namespaces: impl Iterator<Item = String>) {
+        self.memory().unswept.extend(namespaces);
+    }
+
+    fn remember(&self, secret: &Secret) {
+        let gone = Gone {
+            secret: secret.name.clone(),
+            account: secret.account.clone(),
+            account_uid: secret.account_uid.clone(),
+        };
+        let mut memory = self.memory();
+        memory.secrets.entry(secret.namespace.clone()).or_default().insert(secret.name.clone(), gone);
+    }
+
+    /// The token Secrets that were in a namespace and are not there any more. They are told once.
+    pub(super) fn gone(&self, namespace: &str) -> Vec<Gone> {
+        let mut memory = self.memory();
+        let Some(known) = memory.secrets.get_mut(namespace) else { return Vec::new() };
+        let is_gone = |name: &String, _: &mut Gone| self.secrets.get(namespace, name).is_none();
+        let gone = known.extract_if(.., is_gone).map(|(_, gone)| gone).collect();
+        if known.is_empty() {
+            memory.secrets.remove(namespace);
+        }
+        gone
+    }
+
+    /// Whether this is the first look at a namespace that was there before the start.
+    pub(super) fn is_first_look(&self, namespace: &str) -> bool {
+        self.memory().unswept.remove(namespace)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A Secret without what is secret in it.
+fn view(secret: SecretObject, authority: Option<&Authority>) -> Secret {
+    let SecretObject { metadata, data, .. } = secret;
+    let data = data.unwrap_or_default();
+    let value = |key| data.get(key).map_or::<&[u8], _>(&[], |value| value.0.as_slice());
+    let annotation = |key| metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
+    let uid = metadata.uid.clone().unwrap_or_default();
+    Secret {
+        account: annotation(ACCOUNT),
+        account_uid: annotation(ACCOUNT_UID),
+        is_terminating: metadata.deletion_timestamp.is_some(),
+        lacks_authority: authority.is_some_and(|authority| authority.as_pem().as_bytes() != value("ca.crt")),
+        lacks_namespace: value("namespace").is_empty(),
+        token: claims::token(value("token"), &uid),
+        namespace: metadata.namespace.unwrap_or_default(),
+        name: metadata.name.unwrap_or_default(),
+        resource_version: metadata.resource_version.unwrap_or_default(),
+        uid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::plan::token_secret::Token;
+    use serde_json::json;
+
+    use super::*;
+
+    fn secret(data: &serde_json::Value) -> SecretObject {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "s", "namespace": "shop", "uid": "s1", "resourceVersion": "7",
+                "annotations": {"kubernetes.io/service-account.name": "bot"}
+            },
+            "data": data
+        }))
+        .expect("a Secret")
+    }
+
+    #[test]
+    fn c2_6_it_is_seen_what_a_secret_lacks() {
+        let seen = view(secret(&json!(null)), None);
+        assert_eq!((seen.account.as_str(), seen.account_uid.as_str()), ("bot", ""));
+        assert!(seen.lacks_namespace && !seen.lacks_authority, "without an authority none is missing");
+        assert_eq!(seen.token, Token::Absent);
+        // "x" and "shop" in base64.
+        let seen = view(secret(&json!({"token": "eA==", "namespace": "c2hvcA=="})), None);
+        assert!(!seen.lacks_namespace);
+        assert_eq!(seen.token, Token::Lasting, "what is not ours stays");
+    }
+
+    #[test]
+    fn c2_4_what_is_gone_is_told_once() {
+        let seen = Seen::default();
+        seen.remember(&view(secret(&json!(null)), None));
+        let gone = Gone { secret: "s".to_owned(), account: "bot".to_owned(), account_uid: String::new() };
+        assert_eq!(seen.gone("shop"), [gone]);
+        assert_eq!(seen.gone("shop"), []);
+    }
+
+    #[test]
+    fn c2_9_a_namespace_is_swept_once() {
+        let seen = Seen::default();
+        seen.sweep(["shop".to_owned()].into_iter());
+        assert!(seen.is_first_look("shop"));
+        assert!(!seen.is_first_look("shop"));
+        assert!(!seen.is_first_look("new"), "nothing was missed there");
+    }
+}

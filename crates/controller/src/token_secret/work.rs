@@ -1,0 +1,133 @@
+//! What is done about one Secret: a look at the live objects that decide, then one write.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
+use kube::Api;
+use kube::api::{PartialObjectMeta, PostParams};
+use pillion_core::plan::Step;
+use pillion_core::plan::token_secret::write::{self, NewToken};
+use pillion_core::plan::token_secret::{Fill, Secret, Token, share};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::{CONTROLLER, Failure, Looker, SHORTEST, claims};
+use crate::authority::Authority;
+use crate::read::{in_time, one};
+use crate::write::{Problem, carry_out};
+
+/// How often to try to take a name out of a ServiceAccount that others write, too, and how long to wait in between, at
+/// least; up to as long again is added (C2.4).
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Looker {
+    fn accounts(&self, namespace: &str) -> Api<ServiceAccount> {
+        Api::namespaced(self.context.client.clone(), namespace)
+    }
+
+    async fn account(&self, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
+        let account = one(&self.accounts(namespace), name).await;
+        let account = account.map_err(|problem| Failure::Read(format!("ServiceAccount \"{name}\""), problem))?;
+        Ok(account.and_then(|account| serde_json::to_value(account).ok()))
+    }
+
+    /// C2.3, C2.5.
+    pub(super) async fn delete(&self, secret: &Secret) -> Result<(), Failure> {
+        let live = self.account(&secret.namespace, &secret.account).await?;
+        let Some(step) = write::delete(secret, live.as_ref()) else { return Ok(()) };
+        self.write(&step).await?;
+        let Secret { namespace, name, account, .. } = secret;
+        tracing::info!(
+            controller = CONTROLLER,
+            namespace,
+            secret = name,
+            account,
+            "its ServiceAccount is gone, deleted"
+        );
+        Ok(())
+    }
+
+    /// C2.6, C2.7: the Secret is written only where it is still as it was seen.
+    pub(super) async fn fill(&self, fill: &Fill) -> Result<(), Failure> {
+        let token = if fill.token { self.token(fill).await? } else { None };
+        if fill.token && token.is_none() {
+            return Ok(());
+        }
+        let authority = self.options.authority.as_ref().map(Authority::as_pem);
+        self.write(&write::fill(fill, authority, token.as_ref())).await
+    }
+
+    /// Whatever somebody else did first is seen, and planned for.
+    async fn write(&self, step: &Step) -> Result<(), Failure> {
+        match carry_out(&self.context.client, step).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.problem.is_overtaken() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A new token; nothing where the Secret or its ServiceAccount is gone by now.
+    async fn token(&self, fill: &Fill) -> Result<Option<NewToken>, Failure> {
+        let Fill { secret, account_uid, .. } = fill;
+        let Secret { namespace, account, name, uid, .. } = secret;
+        if let Some(key) = &self.options.key {
+            let token = key.sign(&write::claims(namespace, account, account_uid, name))?;
+            return Ok(Some(NewToken { token, expires: None }));
+        }
+        let seconds = i64::try_from(self.options.life.max(SHORTEST).as_secs()).unwrap_or(i64::MAX);
+        let refused = |problem| Failure::Token(account.clone(), problem);
+        let request: TokenRequest = serde_json::from_value(write::request(secret, seconds))
+            .map_err(|error| refused(Problem::Invalid(error.to_string())))?;
+        let params = PostParams::default();
+        let accounts = self.accounts(namespace);
+        let answer = match in_time(accounts.create_token_request(account, &params, &request)).await {
+            Ok(answer) => answer,
+            Err(problem) if problem.is_overtaken() => return Ok(None),
+            Err(problem) => return Err(refused(problem)),
+        };
+        let token = answer.status.and_then(|status| status.token).unwrap_or_default();
+        // What the server says counts: it may grant less than it was asked for (B7), and to an account that was made
+        // anew since it was seen.
+        match claims::token(token.as_bytes(), uid) {
+            Token::Bound(life) if life.account_uid == *account_uid => {
+                Ok(Some(NewToken { token, expires: Some(life.expires) }))
+            }
+            _ => Err(Failure::NotBound(account.clone())),
+        }
+    }
+
+    /// C2.4: tried a few times at once, and not again.
+    pub(super) async fn dereference(&self, namespace: &str, (account, uid): (&str, &str), secret: &str) {
+        for attempt in 0..TRIES {
+            let Err(problem) = self.try_to_dereference(namespace, (account, uid), secret).await else { return };
+            tracing::warn!(controller = CONTROLLER, namespace, account, secret, %problem, attempt, "is still named");
+            let more = u64::try_from((100 * share(&format!("{uid}{attempt}"))) >> 32).unwrap_or_default();
+            sleep(PAUSE + Duration::from_millis(more)).await;
+        }
+    }
+
+    async fn try_to_dereference(
+        &self,
+        namespace: &str,
+        (account, uid): (&str, &str),
+        secret: &str,
+    ) -> Result<(), Failure> {
+        let secrets = Api::<PartialObjectMeta<SecretObject>>::namespaced(self.context.client.clone(), namespace);
+        let there = in_time(secrets.get_metadata_opt(secret)).await;
+        if there.map_err(|problem| Failure::Read(format!("Secret \"{secret}\""), problem))?.is_some() {
+            return Ok(());
+        }
+        let Some(live) = self.account(namespace, account).await? else { return Ok(()) };
+        let Some(step) = write::dereference(&live, uid, secret) else { return Ok(()) };
+        match carry_out(&self.context.client, &step).await {
+            Ok(_) => {
+                tracing::info!(controller = CONTROLLER, namespace, account, secret, "is gone, not named any more");
+                Ok(())
+            }
+            Err(error) if error.problem == Problem::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What was tried for an account: so that nothing is done twice before the watch shows that it was done, failures are
+//! tried again later each time, and people are told once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pillion_core::plan::Step;
+use pillion_core::plan::tokens::{Move, Why};
+use tokio::time::Instant;
+
+use crate::queue::backoff;
+
+/// How long the watch may take to show what was written.
+const LAG: Duration = Duration::from_secs(10);
+/// Where something is not as the watch shows it.
+const NOT_SEEN_YET: Duration = Duration::from_secs(2);
+/// How often what others delete or empty is repaired at most.
+const REPAIR: Duration = Duration::from_secs(5);
+/// How long a Secret stays at least of which the API server says that a Pod mounts it.
+const IN_USE: Duration = Duration::from_secs(30);
+/// How often it is looked whether a foreign Secret is gone, which no watch shows.
+const FOREIGN: Duration = Duration::from_mins(5);
+
+/// What is about to be tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Attempt {
+    /// The resourceVersion of the Secret as it was seen.
+    version: Option<String>,
+    /// Whether it undoes what somebody else has done.
+    is_repair: bool,
+}
+
+impl Attempt {
+    pub(super) fn of(what: &Move) -> Self {
+        let version = match what {
+            Move::Mint { secret, .. } | Move::Collect(secret) => Some(secret.resource_version.clone()),
+            Move::Write(Step::Patch { resource_version, .. } | Step::Delete { resource_version, .. }) => {
+                resource_version.clone()
+            }
+            Move::Create { .. } | Move::Write(Step::Create(_) | Step::Apply(_)) => None,
+        };
+        let is_repair = matches!(what, Move::Create { .. } | Move::Mint { why: Why::Empty | Why::Edited, .. });
+        Self { version, is_repair }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// What was seen when it was last written, and when that was.
+    wrote: Option<(Option<String>, Instant)>,
+    /// When a token was last written.
+    filled: Option<Instant>,
+    failures: u32,
+    not_before: Option<Instant>,
+    told: Option<String>,
+}
+
+/// By namespace and account.
+#[derive(Debug, Default)]
+pub(super) struct Memory(BTreeMap<String, BTreeMap<String, Entry>>);
+
+impl Memory {
+    /// Whether this may be tried now.
+    ///
+    /// # Errors
+    /// Not before this time has passed.
+    pub(super) fn may(&self, namespace: &str, account: &str, attempt: &Attempt, now: Instant) -> Result<(), Duration> {
+        let Some(entry) = self.0.get(namespace).and_then(|accounts| accounts.get(account)) else { return Ok(()) };
+        let seen_at = entry.wrote.as_ref().filter(|(version, _)| *version == attempt.version).map(|(_, at)| *at + LAG);
+        let repaired = entry.filled.filter(|_| attempt.is_repair).map(|at| at + REPAIR);
+        match entry.not_before.max(seen_at).max(repaired).filter(|time| *time > now) {
+            // The watch will say when it has seen what was written; this is for the case that it was changed since.
+            Some(time) => Err(time - now),
+            None => Ok(()),
+        }
+    }
+
+    /// It was carried out; `is_filled` where that wrote a token.
+    pub(super) fn wrote(&mut self, namespace: &str, account: &str, attempt: Attempt, is_filled: bool, now: Instant) {
+        let entry = self.entry(namespace, account);
+        entry.wrote = Some((attempt.version, now));
+        if is_filled {
+            entry.filled = Some(now);
+        }
+        (entry.failures, entry.not_before, entry.told) = (0, None, None);
+    }
+
+    /// It failed; answers how long to wait.
+    pub(super) fn failed(&mut self, namespace: &str, account: &str, now: Instant) -> Duration {
+        let entry = self.entry(namespace, account);
+        let delay = backoff(entry.failures);
+        entry.failures = entry.failures.saturating_add(1);
+        entry.not_before = Some(now + delay);
+        delay
+    }
+
+    /// Something is not as the watch shows it.
+    pub(super) fn not_seen_yet(&mut self, namespace: &str, account: &str, now: Instant) -> Duration {
+        self.hold(namespace, account, NOT_SEEN_YET, now)
+    }
+
+    /// A Pod mounts what was to be deleted.
+    pub(super) fn in_use(&mut self, namespace: &str, account: &str, now: Instant) -> Duration {
+        self.hold(namespace, account, IN_USE, now)
+    }
+
+    /// The Secret is not ours.
+    pub(super) fn foreign(&mut self, namespace: &str, account: &str, now: Instant) -> Duration {
+        self.hold(namespace, account, FOREIGN, now)
+    }
+
+    fn hold(&mut self, namespace: &str, account: &str, delay: Duration, now: Instant) -> Duration {
+        self.entry(namespace, account).not_before = Some(now + delay);
+        delay
+    }
+
+    /// Whether this was not the last that was told.
+    pub(super) fn tell(&mut self, namespace: &str, account: &str, note: &str) -> bool {
+        let told = &mut self.entry(namespace, account).told;
+        let is_new = told.as_deref() != Some(note);
+        *told = Some(note.to_owned());
+        is_new
+    }
+
+    /// Keeps what there is of `all`; of those that are not `ailing`, nothing was told.
+    pub(super) fn settle(&mut self, namespace: &str, all: &BTreeSet<&str>, ailing: &BTreeSet<&str>) {
+        let Some(accounts) = self.0.get_mut(namespace) else { return };
+        accounts.retain(|account, entry| {
+            if !ailing.contains(account.as_str()) {
+                entry.told = None;
+            }
+            all.contains(account.as_str())
+        });
+    }
+
+    /// Forgets a namespace.
+    pub(super) fn forget(&mut self, namespace: &str) {
+        self.0.remove(namespace);
+    }
+
+    fn entry(&mut self, namespace: &str, account: &str) -> &mut Entry {
+        self.0.entry(namespace.to_owned()).or_default().entry(account.to_owned()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn attempt(version: Option<&str>, is_repair: bool) -> Attempt {
+        Attempt { version: version.map(str::to_owned), is_repair }
+    }
+
+    fn seconds(wait: Result<(), Duration>) -> u64 {
+        wait.err().map_or(0, |wait| wait.as_secs())
+    }
+
+    #[rstest]
+    #[case::not_seen_yet(attempt(Some("1"), false), 10)]
+    #[case::seen(attempt(Some("2"), false), 0)]
+    #[case::emptied_by_somebody(attempt(Some("2"), true), 5)]
+    #[case::deleted_by_somebody(attempt(None, true), 5)]
+    fn what_was_written_is_not_written_again_before_it_is_seen(#[case] next: Attempt, #[case] wait: u64) {
+        let (mut memory, now) = (Memory::default(), Instant::now());
+        assert_eq!(memory.may("n", "a", &next, now), Ok(()));
+
+        memory.wrote("n", "a", attempt(Some("1"), false), true, now);
+
+        assert_eq!(seconds(memory.may("n", "a", &next, now)), wait);
+        assert_eq!(memory.may("n", "a", &next, now + LAG), Ok(()));
+        assert_eq!(memory.may("n", "b", &next, now), Ok(()));
+        assert_eq!(memory.may("m", "a", &next, now), Ok(()));
+    }
+
+    #[test]
+    fn each_failure_waits_twice_as_long_until_something_works() {
+        let (mut memory, now) = (Memory::default(), Instant::now());
+
+        let delays: Vec<u64> = (0..4).map(|_| memory.failed("n", "a", now).as_secs()).collect();
+
+        assert_eq!(delays, [1, 2, 4, 8]);
+        assert_eq!(seconds(memory.may("n", "a", &attempt(None, false), now)), 8);
+        memory.wrote("n", "a", attempt(None, true), true, now);
+        assert_eq!(memory.failed("n", "a", now).as_secs(), 1);
+    }
+
+    #[test]
+    fn people_are_told_once_until_it_is_over_or_something_else() {
+        let mut memory = Memory::default();
+        let all = BTreeSet::from(["a"]);
+        assert!(memory.tell("n", "a", "missing"));
+        assert!(!memory.tell("n", "a", "missing"));
+        assert!(memory.tell("n", "a", "terminating"));
+
+        memory.settle("n", &all, &all);
+        assert!(!memory.tell("n", "a", "terminating"));
+        memory.settle("n", &all, &BTreeSet::new());
+        assert!(memory.tell("n", "a", "terminating"));
+    }
+
+    #[test]
+    fn what_nobody_speaks_of_any_more_is_forgotten() {
+        let mut memory = Memory::default();
+        for account in ["a", "b"] {
+            memory.failed("n", account, Instant::now());
+        }
+        memory.settle("n", &BTreeSet::from(["b"]), &BTreeSet::new());
+        assert_eq!(memory.0["n"].keys().collect::<Vec<_>>(), ["b"]);
+        memory.forget("n");
+        assert!(memory.0.is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! Who needs a token of which ServiceAccount.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+use pillion_core::plan::demand::Demands;
+use pillion_core::plan::tokens::Needs;
+use pillion_core::service_account::names;
+use pillion_core::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::sets::Sets;
+use crate::watch::Subject;
+
+/// What a namespace needs, and for whom.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    pub(super) needs: Needs,
+    /// By account.
+    subjects: BTreeMap<String, Vec<Arc<Subject>>>,
+    /// By Secret.
+    mounting: BTreeMap<String, Vec<Arc<Subject>>>,
+}
+
+impl Needed {
+    /// The first Pod and the first workload that need a token of this account: they are told of what keeps it away.
+    pub(super) fn who(&self, account: &str) -> Vec<Arc<Subject>> {
+        let needing = self.subjects.get(account).into_iter().chain(self.mounting.get(&names::token_secret(account)));
+        let mut who: Vec<Arc<Subject>> = Vec::new();
+        for subject in needing.flatten() {
+            if !who.iter().any(|other| is_pod(other) == is_pod(subject)) {
+                who.push(Arc::clone(subject));
+            }
+        }
+        who
+    }
+
+    /// From what is in a namespace.
+    fn of(subjects: Vec<Arc<Subject>>, isolated: impl Fn(&Value) -> Vec<String>) -> Self {
+        let mut needed = Self::default();
+        for subject in subjects.into_iter().filter(|subject| !subject.is_finished) {
+            if is_pod(&subject) {
+                for secret in &subject.token_secrets {
+                    needed.needs.mounted.insert(secret.clone());
+                    needed.mounting.entry(secret.clone()).or_default().push(Arc::clone(&subject));
+                }
+                // A Pod keeps the volumes with which it was made: the others it does not need.
+                if subject.token_secrets.is_empty() {
+                    continue;
+                }
+            }
+            for account in isolated(&subject.pod) {
+                if is_pod(&subject) && !subject.token_secrets.contains(&names::token_secret(&account)) {
+                    continue;
+                }
+                needed.subjects.entry(account.clone()).or_default().push(Arc::clone(&subject));
+                needed.needs.accounts.insert(account);
+            }
+        }
+        needed
+    }
+}
+
+fn is_pod(subject: &Subject) -> bool {
+    subject.kind == "Pod"
+}
+
+/// The SidecarSets, read once for as long as nothing of them changes: every namespace asks for them.
+#[derive(Default)]
+pub(super) struct Known(Mutex<Option<Read>>);
+
+struct Read {
+    settings: Arc<Settings>,
+    resources: Vec<Arc<Value>>,
+    sets: Arc<Sets>,
+}
+
+impl Known {
+    /// What a namespace needs; `is_there` says whether it has an account.
+    pub(super) fn needed(&self, context: &Context, namespace: &Namespace, is_there: &dyn Fn(&str) -> bool) -> Needed {
+        let subjects = context.cluster.subjects(&namespace.name_any());
+        if subjects.is_empty() {
+            return Needed::default();
+        }
+        let settings = context.settings.borrow().clone();
+        let sets = self.sets(&settings, context.cluster.sidecar_sets.all());
+        let namespace = json!({"metadata": {"name": namespace.name_any(), "labels": namespace.labels()}});
+        let demands = Demands::new(&sets.sets, &settings, &namespace);
+        Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
+    }
+
+    fn sets(&self, settings: &Arc<Settings>, resources: Vec<Arc<Value>>) -> Arc<Sets> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |read: &Read| {
+            Arc::ptr_eq(&read.settings, settings)
+                && read.resources.len() == resources.len()
+                && read.resources.iter().zip(&resources).all(|(one, other)| Arc::ptr_eq(one, other))
+        };
+        if let Some(read) = known.as_ref().filter(|read| is_same(read)) {
+            return Arc::clone(&read.sets);
+        }
+        let sets = Arc::new(Sets::union(settings, resources.iter().map(AsRef::as_ref)));
+        if let Some(problem) = &sets.problem {
+            tracing::warn!(controller = super::NAME, problem, "the SidecarSets of the settings are left out");
+        }
+        *known = Some(Read { settings: Arc::clone(settings), resources, sets: Arc::clone(&sets) });
+        sets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn subject(kind: &'static str, mounts: &[&str], is_finished: bool) -> Arc<Subject> {
+        Arc::new(Subject {
+            kind,
+            namespace: "n".to_owned(),
+            name: format!("a-{kind}"),
+            uid: "u".to_owned(),
+            pod: json!({}),
+            token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
+            injected: Vec::new(),
+            is_finished,
+        })
+    }
+
+    /// Every Pod here asks for `logs`.
+    #[rstest]
+    #[case::workload(subject("Deployment", &[], false), true, false)]
+    #[case::pod_that_mounts_it(subject("Pod", &["logs"], false), true, true)]
+    #[case::pod_from_before_the_sidecar_set(subject("Pod", &[], false), false, false)]
+    #[case::pod_that_mounts_another(subject("Pod", &["metrics"], false), false, false)]
+    #[case::pod_that_has_ended(subject("Pod", &["logs"], true), false, false)]
+    fn b5_a_namespace_needs_what_its_workloads_and_living_pods_do(
+        #[case] subject: Arc<Subject>,
+        #[case] needs: bool,
+        #[case] mounts: bool,
+    ) {
+        let needed = Needed::of(vec![Arc::clone(&subject)], |_| vec!["logs".to_owned()]);
+
+        assert_eq!(needed.needs.accounts.contains("logs"), needs);
+        assert_eq!(needed.needs.mounted.contains(&names::token_secret("logs")), mounts);
+        assert_eq!(needed.who("logs").len(), usize::from(needs));
+    }
+
+    #[test]
+    fn one_pod_and_one_workload_are_told() {
+        let subjects = ["Pod", "Pod", "Deployment", "Job"].map(|kind| subject(kind, &["logs"], false));
+
+        let needed = Needed::of(subjects.into(), |_| vec!["logs".to_owned()]);
+
+        let kinds: Vec<&str> = needed.who("logs").iter().map(|subject| subject.kind).collect();
+        assert_eq!(kinds, ["Pod", "Deployment"]);
+    }
+}

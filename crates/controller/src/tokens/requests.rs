@@ -1,0 +1,172 @@
+//! Carrying out what is planned for one Secret.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Pod, Secret as SecretObject, ServiceAccount};
+use kube::Api;
+use kube::api::{ApiResource, ListParams, PostParams};
+use pillion_core::plan::Step;
+use pillion_core::plan::tokens::{self as plan, Foreign, Minted, Move, Secret, Why};
+use pillion_core::service_account::names;
+use pillion_core::time::Timestamp;
+use tokio::time::timeout;
+
+use super::NAME;
+use crate::context::Context;
+use crate::watch::{PodObject, Subject};
+use crate::write::{self, PATIENCE, Problem, WriteError};
+
+/// How many Pods are read at once.
+const PAGE: u32 = 500;
+/// Pods that have ended hold nothing.
+const ALIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// Why something was not carried out.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// The namespace is being deleted.
+    Terminating,
+    /// It is not as the watch shows it. The next plan knows more.
+    NotSeenYet(Problem),
+    /// A Pod mounts what was to be deleted.
+    InUse,
+    /// A Secret of that name is somebody else's.
+    Foreign(Foreign),
+    /// Anything else.
+    Failed(WriteError),
+}
+
+impl From<WriteError> for Stopped {
+    fn from(error: WriteError) -> Self {
+        match error.problem {
+            Problem::NamespaceTerminating => Self::Terminating,
+            problem @ (Problem::AlreadyExists | Problem::Conflict | Problem::NotFound) => Self::NotSeenYet(problem),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+/// Carries it out; answers whether that wrote a token.
+pub(super) async fn carry_out(
+    context: &Context,
+    namespace: &str,
+    account: &str,
+    what: &Move,
+    lifetime: u32,
+) -> Result<bool, Stopped> {
+    match what {
+        Move::Create { account_uid } => {
+            let secret = create(context, namespace, account).await?;
+            mint(context, &secret, account_uid, Why::Empty, lifetime).await?;
+            Ok(true)
+        }
+        Move::Mint { secret, account_uid, why } => {
+            mint(context, secret, account_uid, *why, lifetime).await?;
+            Ok(true)
+        }
+        Move::Write(step) => {
+            write::carry_out(&context.client, step).await?;
+            Ok(false)
+        }
+        Move::Collect(secret) => {
+            if is_mounted(context, secret).await? {
+                return Err(Stopped::InUse);
+            }
+            write::carry_out(&context.client, &plan::delete(secret)).await?;
+            tracing::info!(controller = NAME, namespace, account, "a Secret that nobody needs is deleted");
+            Ok(false)
+        }
+    }
+}
+
+async fn create(context: &Context, namespace: &str, account: &str) -> Result<Secret, Stopped> {
+    let error = match write::carry_out(&context.client, &Step::Create(plan::seed(namespace, account))).await {
+        Ok(created) => return Secret::of(&created.unwrap_or_default()).map_err(Stopped::Foreign),
+        Err(error) if error.problem == Problem::AlreadyExists => error,
+        Err(error) => return Err(error.into()),
+    };
+    // Either the watch has not shown ours yet, or it never will.
+    let name = names::token_secret(account);
+    let api: Api<SecretObject> = Api::namespaced(context.client.clone(), namespace);
+    let found = ask("get", "Secret", namespace, &name, api.get(&name)).await?;
+    let found = serde_json::to_value(found).unwrap_or_default();
+    match Secret::of(&found) {
+        Ok(_) => Err(error.into()),
+        Err(foreign) => Err(Stopped::Foreign(foreign)),
+    }
+}
+
+/// Asks for a token and writes it.
+async fn mint(context: &Context, secret: &Secret, account_uid: &str, why: Why, lifetime: u32) -> Result<(), Stopped> {
+    let asked_at = context.clock.now();
+    let step = ask_for_token(context, secret, account_uid, lifetime, asked_at).await;
+    context.metrics.token_requested(if step.is_ok() { "ok" } else { "error" });
+    write::carry_out(&context.client, &step?).await?;
+    let Secret { namespace, account, .. } = secret;
+    tracing::info!(controller = NAME, namespace, account, ?why, "a token is written");
+    Ok(())
+}
+
+async fn ask_for_token(
+    context: &Context,
+    secret: &Secret,
+    account_uid: &str,
+    lifetime: u32,
+    asked_at: Timestamp,
+) -> Result<Step, WriteError> {
+    let Secret { namespace, account, .. } = secret;
+    let api: Api<ServiceAccount> = Api::namespaced(context.client.clone(), namespace);
+    let unusable = |what: &str| failure("create", "TokenRequest", namespace, account, Problem::Failed(what.to_owned()));
+    let request: TokenRequest = serde_json::from_value(plan::request(secret, account_uid, lifetime))
+        .map_err(|_| unusable("the request has another form than the API server's"))?;
+    let params = PostParams::default();
+    let asked = api.create_token_request(account, &params, &request);
+    let answer = ask("create", "TokenRequest", namespace, account, asked).await?;
+    let status = answer.status.and_then(|status| Some((status.token?, status.expiration_timestamp?)));
+    let (token, expires) = status.ok_or_else(|| unusable("there is no token in the answer"))?;
+    let data = serde_json::to_value(ByteString(token.into_bytes())).unwrap_or_default();
+    let lifetime = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or_else(|| lifetime.into());
+    let expires = Timestamp(expires.0.as_second());
+    let minted = Minted { data: data.as_str().unwrap_or_default(), expires, lifetime };
+    Ok(plan::fill(secret, account_uid, &minted, asked_at))
+}
+
+/// Whether the API server itself knows a Pod that mounts a Secret and has not ended.
+async fn is_mounted(context: &Context, secret: &Secret) -> Result<bool, WriteError> {
+    let Secret { namespace, name, .. } = secret;
+    let api: Api<PodObject> = Api::namespaced_with(context.client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
+    let mut params = ListParams::default().fields(ALIVE).limit(PAGE);
+    loop {
+        let page = ask("list", "Pod", namespace, name, api.list(&params)).await?;
+        let mounts = |pod: PodObject| {
+            let pod = Subject::of_pod(pod);
+            !pod.is_finished && pod.token_secrets.contains(name)
+        };
+        let token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
+        if page.items.into_iter().any(mounts) {
+            return Ok(true);
+        }
+        let Some(token) = token else { return Ok(false) };
+        params = params.continue_token(&token);
+    }
+}
+
+/// A request that is none of the plan's steps.
+async fn ask<T>(
+    verb: &'static str,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, WriteError> {
+    let problem = match timeout(PATIENCE, request).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(error)) => Problem::of(&error),
+        Err(_) => Problem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
+    };
+    Err(failure(verb, kind, namespace, name, problem))
+}
+
+fn failure(verb: &'static str, kind: &str, namespace: &str, name: &str, problem: Problem) -> WriteError {
+    WriteError { verb, kind: kind.to_owned(), namespace: Some(namespace.to_owned()), name: name.to_owned(), problem }
+}

@@ -1,0 +1,179 @@
+//! Tokens that never expire and that nobody uses: first invalid, then gone (`serviceaccounts.md` C3).
+//!
+//! The API server notes the day on which such a token was last used, and since when it notes that. All days are of
+//! UTC, as `2026-01-02`, and are compared as texts.
+
+pub mod mounted;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Step;
+use super::token_secret::{ACCOUNT, ACCOUNT_UID, Account};
+use crate::json;
+use crate::lookup::ObjectRef;
+use crate::time::Timestamp;
+
+/// The namespace of the ConfigMap in which the API server says since when it notes uses.
+pub const TRACKING_NAMESPACE: &str = "kube-system";
+/// Its name.
+pub const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
+/// The day of the last use, on a Secret.
+pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+/// The day since which the API server takes the token for invalid, on a Secret.
+pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+const DAY: i64 = 24 * 60 * 60;
+
+/// Why nothing can be concluded from tokens that seem unused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTracked {
+    /// Uses have not been noted for long enough.
+    #[error("the API server has noted uses of tokens only since {0}")]
+    TooShort(String),
+    /// It is not known since when they are noted.
+    #[error("ConfigMap \"{TRACKING_NAMESPACE}/{TRACKING}\" does not say since when uses of tokens are noted")]
+    Unknown,
+}
+
+/// Whether uses have been noted for a whole period, in seconds, by the tracking ConfigMap: from the end of the day on
+/// that it names.
+pub fn is_tracked(config_map: &Value, period: i64, now: Timestamp) -> Result<(), NotTracked> {
+    let since = json::text(config_map, &["data", "since"]);
+    let start = start_of(since).ok_or(NotTracked::Unknown)?;
+    if now.0 < start.0.saturating_add(DAY).saturating_add(period) {
+        return Err(NotTracked::TooShort(since.to_owned()));
+    }
+    Ok(())
+}
+
+/// A token Secret without what is secret in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The name of its ServiceAccount; `""` where it says none.
+    pub account: String,
+    /// The UID of its ServiceAccount; `""` where it says none.
+    pub account_uid: String,
+    uid: String,
+    resource_version: String,
+    created: Option<Timestamp>,
+    is_terminating: bool,
+    last_used: Option<String>,
+    invalid_since: Option<String>,
+}
+
+impl Secret {
+    /// What matters of a Secret.
+    pub fn of(secret: &Value) -> Self {
+        let text = |path: &[&str]| json::text(secret, path).to_owned();
+        let label = |key| json::at(secret, &["metadata", "labels", key]).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            namespace: text(&["metadata", "namespace"]),
+            name: text(&["metadata", "name"]),
+            account: text(&["metadata", "annotations", ACCOUNT]),
+            account_uid: text(&["metadata", "annotations", ACCOUNT_UID]),
+            uid: text(&["metadata", "uid"]),
+            resource_version: text(&["metadata", "resourceVersion"]),
+            created: Timestamp::parse(json::text(secret, &["metadata", "creationTimestamp"])),
+            is_terminating: json::is_terminating(secret),
+            last_used: label(LAST_USED),
+            invalid_since: label(INVALID_SINCE),
+        }
+    }
+}
+
+/// What becomes of a token Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It stays as it is.
+    Kept(Kept),
+    /// Its token becomes invalid. Whoever needs it can take the label away.
+    Invalidate(Step),
+    /// It goes.
+    Delete(Step),
+}
+
+/// Why a token Secret stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It was made within the period, or is on its way out.
+    New,
+    /// Its token was used within the period.
+    Used,
+    /// It does not say when it was made or used in a way that is understood.
+    Unclear,
+    /// No ServiceAccount names it: somebody made it by hand.
+    Manual,
+    /// A Pod mounts it.
+    Mounted,
+    /// It has not been invalid for a whole period.
+    Invalid,
+}
+
+/// Whether a token Secret has been there for a period, in seconds, without being used. What else decides takes
+/// questions to the API server ([`verdict`]).
+pub fn is_unused(secret: &Secret, period: i64, now: Timestamp) -> Result<(), Kept> {
+    let created = secret.created.ok_or(Kept::Unclear)?;
+    let oldest = Timestamp(now.0.saturating_sub(period));
+    if created >= oldest || secret.is_terminating {
+        return Err(Kept::New);
+    }
+    let Some(used) = &secret.last_used else { return Ok(()) };
+    start_of(used).ok_or(Kept::Unclear)?;
+    if *used >= day_of(oldest) { Err(Kept::Used) } else { Ok(()) }
+}
+
+/// What becomes of a token Secret, by its ServiceAccount, as it is where it is there, and the Secrets that Pods of the
+/// namespace use; `period` in seconds.
+pub fn verdict(
+    secret: &Secret,
+    account: Option<&Account>,
+    mounted: &BTreeSet<String>,
+    period: i64,
+    now: Timestamp,
+) -> Verdict {
+    if let Err(kept) = is_unused(secret, period, now) {
+        return Verdict::Kept(kept);
+    }
+    let is_named = account.is_some_and(|account| {
+        (secret.account_uid.is_empty() || secret.account_uid == account.uid) && account.secrets.contains(&secret.name)
+    });
+    if secret.account.is_empty() || !is_named {
+        return Verdict::Kept(Kept::Manual);
+    }
+    if mounted.contains(&secret.name) {
+        return Verdict::Kept(Kept::Mounted);
+    }
+    let object = ObjectRef {
+        api_version: "v1",
+        kind: "Secret",
+        namespace: Some(secret.namespace.clone()),
+        name: secret.name.clone(),
+    };
+    let (uid, resource_version) = (secret.uid.clone(), Some(secret.resource_version.clone()));
+    match secret.invalid_since.as_deref().filter(|since| start_of(since).is_some()) {
+        None => {
+            let patch = json!({"metadata": {"labels": {INVALID_SINCE: day_of(now)}}});
+            Verdict::Invalidate(Step::Patch { object, uid, resource_version, patch })
+        }
+        Some(since) if *since >= *day_of(Timestamp(now.0.saturating_sub(period))) => Verdict::Kept(Kept::Invalid),
+        Some(_) => Verdict::Delete(Step::Delete { object, uid, resource_version }),
+    }
+}
+
+/// The first second of a day.
+fn start_of(day: &str) -> Option<Timestamp> {
+    if day.len() == 10 { Timestamp::parse(&format!("{day}T00:00:00Z")) } else { None }
+}
+
+fn day_of(time: Timestamp) -> String {
+    let text = time.to_string();
+    text.split_once('T').map(|(day, _)| day.to_owned()).unwrap_or(text)
+}

@@ -1,0 +1,135 @@
+//! What is there of merged objects, and what should be.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Step;
+use super::steps::object_ref;
+use crate::json;
+use crate::service_account::decide::Asking;
+use crate::service_account::{merged, names};
+use crate::time::Timestamp;
+
+/// The kinds, in the order in which they are made (G4).
+pub const KINDS: [(&str, &str); 3] = [
+    ("v1", "ServiceAccount"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+];
+/// The label by which they are watched.
+pub const LABEL: &str = "app.kubernetes.io/managed-by";
+/// Its value.
+pub const MANAGED_BY: &str = "pillion";
+
+/// The ServiceAccount, the Role and the RoleBinding of one name, where they are there.
+pub type Trio = [Option<Arc<Value>>; 3];
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(super) enum State<'a> {
+    Missing,
+    /// It is being deleted.
+    Going(&'a Value),
+    There(&'a Value),
+}
+
+/// What is there under a name.
+pub(super) struct Found<'a> {
+    name: &'a str,
+    sets: &'a [String],
+    trio: &'a Trio,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn of(name: &'a str, sets: &'a [String], trio: &'a Trio) -> Self {
+        Self { name, sets, trio }
+    }
+
+    /// The kinds of which there is an object that stands for something else (G2).
+    pub(super) fn foreign(&self) -> Vec<&'static str> {
+        let is_foreign = |object: &Value| !is_ours(object) || sets_of(object) != self.sets || !self.refers(object);
+        let foreign = self.trio.iter().zip(KINDS).filter(|(object, _)| object.as_deref().is_some_and(is_foreign));
+        foreign.map(|(_, (_, kind))| kind).collect()
+    }
+
+    /// A binding keeps its role for life.
+    fn refers(&self, object: &Value) -> bool {
+        let role = |key| json::text(object, &["roleRef", key]);
+        json::text(object, &["kind"]) != "RoleBinding" || (role("kind") == "Role" && role("name") == self.name)
+    }
+
+    pub(super) fn states(&self) -> impl Iterator<Item = State<'a>> {
+        self.trio.iter().map(|object| match object.as_deref() {
+            None => State::Missing,
+            Some(object) if json::is_terminating(object) => State::Going(object),
+            Some(object) => State::There(object),
+        })
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = &'a Value> {
+        self.trio.iter().filter_map(Option::as_deref)
+    }
+}
+
+/// The SidecarSets that an object says it stands for.
+pub(super) fn sets_of(object: &Value) -> Vec<String> {
+    let annotation = json::text(object, &["metadata", "annotations", names::SIDECAR_SETS]);
+    annotation.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether an object is one that Pillion made: its name is that of the SidecarSets that its annotation lists (G1, G2).
+pub fn is_ours(object: &Value) -> bool {
+    let sets = sets_of(object);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    sets.len() > 1
+        && json::text(object, &["metadata", "name"]) == names::merged(&sets)
+        && json::text(object, &["metadata", "annotations", names::SIDECAR_SETS]) == names::merged_annotation(&sets)
+}
+
+/// The three objects as they should be.
+pub(super) fn wanted(merging: &[&Asking], namespace: &str) -> [Value; 3] {
+    let mut objects = merged::objects(merging, namespace);
+    for object in &mut objects {
+        if let Some(metadata) = object.as_object_mut().and_then(|object| json::object_mut(object, "metadata")) {
+            metadata.insert("labels".to_owned(), json!({LABEL: MANAGED_BY}));
+        }
+    }
+    objects
+}
+
+/// Since when all of them are marked (G11); `None` where one is not, or says nothing that is a time.
+pub(super) fn marked_since(objects: &[&Value]) -> Option<Timestamp> {
+    let times: Option<Vec<Timestamp>> = objects.iter().map(|object| Timestamp::parse(mark(object))).collect();
+    times?.into_iter().max()
+}
+
+pub(super) fn mark(object: &Value) -> &str {
+    json::text(object, &["metadata", "annotations", names::GC_PENDING])
+}
+
+/// The finalizers of an object, those of SidecarSets and the others.
+pub(super) fn finalizers(object: &Value) -> (Vec<&str>, Vec<&str>) {
+    let all = json::texts(object, &["metadata", "finalizers"]);
+    all.into_iter().partition(|finalizer| finalizer.starts_with(names::FINALIZER_PREFIX))
+}
+
+/// The step that takes the finalizers of SidecarSets from an object (G8, G9); `None` where it has none.
+pub fn without_finalizers(object: &Value) -> Option<Step> {
+    let (own, others) = finalizers(object);
+    if own.is_empty() {
+        return None;
+    }
+    Some(patch(object, &json!({"metadata": {"finalizers": others}})))
+}
+
+/// A patch of an object as it was seen.
+pub(super) fn patch(object: &Value, patch: &Value) -> Step {
+    let text = |key| json::text(object, &["metadata", key]).to_owned();
+    Step::Patch {
+        object: object_ref(object),
+        uid: text("uid"),
+        resource_version: Some(text("resourceVersion")),
+        patch: patch.clone(),
+    }
+}

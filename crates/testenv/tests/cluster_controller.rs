@@ -1,0 +1,243 @@
+//! `pillion controller` as it is installed: with the rights that `pillion manifest controller` renders, in two replicas,
+//! beside `pillion serve`, from SidecarSets in the cluster to tokens in Pods.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use clap::FromArgMatches as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::Role;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use pillion::rendering::controller;
+use pillion::rendering::document::to_yaml;
+use pillion::rendering::options;
+use pillion_testenv::{Cluster, Options, apply, free_port, until};
+use serde_json::{Value, json};
+use support::{Installation, SOON, create, dynamic, names, program};
+
+const NAMESPACE: &str = "pillion-system";
+
+/// The settings of policy and controllers: nothing but where the SidecarSets of the cluster are.
+fn settings() -> Value {
+    json!({
+        "featureGates": {"SidecarSetServiceAccountInjection": true},
+        "bundleRef": {"namespace": NAMESPACE, "name": "pillion-bundle"}
+    })
+}
+
+/// Controllers as processes of this machine that may do what is rendered for them.
+struct Controllers<'a> {
+    cluster: &'a Cluster,
+    arguments: Vec<String>,
+}
+
+impl<'a> Controllers<'a> {
+    async fn install(cluster: &'a Cluster, flags: &[&str]) -> Self {
+        let flags = std::iter::once("pillion").chain(flags.iter().copied());
+        let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
+        let options = options::Controller::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap();
+        let documents = controller::render(&settings(), &options).unwrap().documents;
+        let is_elsewhere =
+            |kind: &str| matches!(kind, "Namespace" | "Deployment" | "PodDisruptionBudget" | "NetworkPolicy");
+        let here = documents.iter().filter(|document| !is_elsewhere(document.object["kind"].as_str().unwrap()));
+        apply(&cluster.admin().await.unwrap(), &to_yaml(here).unwrap(), "manifests").await.unwrap();
+
+        let identity = cluster.as_service_account(NAMESPACE, "pillion-controller").await.unwrap();
+        let kubeconfig = cluster.folder().join("controller.kubeconfig");
+        fs::write(&kubeconfig, identity.kubeconfig()).unwrap();
+        fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o600)).unwrap();
+        let file = cluster.folder().join("controller.settings");
+        fs::write(&file, settings().to_string()).unwrap();
+        let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
+        let rendered = deployment.object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+        let is_ours = |flag: &&str| !flag.starts_with("--settings=") && !flag.starts_with("--health-listen=");
+        let rendered = rendered.iter().map(|flag| flag.as_str().unwrap()).filter(is_ours).map(str::to_owned);
+        let mut arguments = vec![format!("KUBECONFIG={}", kubeconfig.display()), program().display().to_string()];
+        arguments.extend(rendered);
+        arguments.push(format!("--settings={}", file.display()));
+        Self { cluster, arguments }
+    }
+
+    async fn start(&self, replica: &str) {
+        let mut arguments = vec![format!("POD_NAME={replica}")];
+        arguments.extend(self.arguments.iter().cloned());
+        arguments.push(format!("--health-listen=127.0.0.1:{}", free_port().unwrap()));
+        self.cluster.start_program(replica, Path::new("/usr/bin/env"), &arguments).await.unwrap();
+    }
+
+    /// Which replica holds the Lease.
+    async fn holder(&self) -> Option<String> {
+        let leases: Api<Lease> = Api::namespaced(self.cluster.admin().await.unwrap(), NAMESPACE);
+        let holder = leases.get_opt("pillion-controller").await.unwrap()?.spec?.holder_identity?;
+        holder.split_once('_').map(|(replica, _)| replica.to_owned())
+    }
+
+    fn logs(&self) -> String {
+        ["one", "two"].map(|replica| format!("{replica}:\n{}", self.cluster.log(replica))).join("\n")
+    }
+}
+
+async fn wait<T, F>(what: &str, controllers: &Controllers<'_>, check: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    match until(what, SOON, check).await {
+        Ok(found) => found,
+        Err(error) => panic!("{error}\n{}", controllers.logs()),
+    }
+}
+
+fn set(name: &str, fields: &Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "containers": [{"name": name, "image": format!("{name}:1")}],
+            "serviceAccountName": name
+        }
+    });
+    json_patch::merge(&mut set["spec"], fields);
+    set
+}
+
+fn merging(name: &str, verb: &str) -> Value {
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
+    set(name, &json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]}))
+}
+
+async fn write_sets(client: &Client, sets: &[Value]) {
+    let api = dynamic(client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
+    for set in sets {
+        let object: DynamicObject = serde_json::from_value(set.clone()).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+}
+
+async fn web(client: &Client, namespace: &str) {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "app", "image": "app:1"}]}
+            }
+        }
+    });
+    create(&deployments, &deployment).await.unwrap();
+}
+
+async fn accounts(client: &Client, namespace: &str, names: &[&str]) {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    for name in names {
+        create(&accounts, &json!({"metadata": {"name": name}})).await.unwrap();
+    }
+}
+
+/// Who a token is.
+async fn who(cluster: &Cluster, token: &str) -> Option<String> {
+    let client = cluster.as_bearer(token).client().await.unwrap();
+    let review: Api<SelfSubjectReview> = Api::all(client);
+    let answer = review.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+    answer.status?.user_info?.username
+}
+
+/// Both stories, from `kubectl apply` to tokens, and a leader that dies in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
+    let cluster = Cluster::start(Options::new().controller_manager()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    // A ClusterRole with the label says what merged accounts may get.
+    let ceiling = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "agents", "labels": {"pillion.dev/merged-ceiling": "true"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    });
+    apply(&client, &ceiling.to_string(), "manifests").await.unwrap();
+    for name in ["merged", "audited"] {
+        create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
+    }
+    let installation = Installation::prepare(&cluster, &settings(), &[], &[]).await;
+    let controllers = Controllers::install(&cluster, &["--token-namespaces", "audited", "--no-system-role"]).await;
+    installation.start_server().await;
+    installation.register(&installation.authority()).await;
+    controllers.start("one").await;
+    let first = wait("a replica holding the Lease", &controllers, async || controllers.holder().await).await;
+    assert_eq!(first, "one");
+    controllers.start("two").await;
+    let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    wait("the bundle", &controllers, async || bundles.get_opt("pillion-bundle").await.unwrap()).await;
+
+    // Two sidecars that share an identity.
+    write_sets(&client, &[merging("logs", "get"), merging("metrics", "list")]).await;
+    accounts(&client, "merged", &["logs", "metrics"]).await;
+    web(&client, "merged").await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "merged");
+    let stored = async || {
+        let pods = pods.list(&ListParams::default()).await.unwrap();
+        pods.items.into_iter().next().map(|pod| serde_json::to_value(pod).unwrap())
+    };
+    let pod = wait("a Pod of the Deployment", &controllers, stored).await;
+    assert_eq!(names(&pod, "/spec/containers"), ["app", "logs", "metrics"]);
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap().to_owned();
+    assert!(account.starts_with("sidecarset-merged-"), "{account}");
+    let roles: Api<Role> = Api::namespaced(client.clone(), "merged");
+    let verbs = async || -> Vec<String> {
+        let rules = roles.get_opt(&account).await.unwrap().and_then(|role| role.rules).unwrap_or_default();
+        rules.into_iter().flat_map(|rule| rule.verbs).collect()
+    };
+    assert_eq!(verbs().await, ["get", "list"]);
+    let as_merged: Api<Pod> = Api::namespaced(cluster.service_account("merged", &account).await.unwrap(), "merged");
+    assert_eq!(as_merged.list(&ListParams::default()).await.unwrap().items.len(), 1);
+
+    // The leader dies; the other takes over, and follows an edit.
+    cluster.stop_program("one", 0).await.unwrap();
+    let sets = dynamic(&client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
+    let edit = merging("metrics", "watch");
+    let edit = json!({"spec": {"serviceAccountPermissions": edit["spec"]["serviceAccountPermissions"]}});
+    sets.patch("metrics", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    wait("the other replica following the edit", &controllers, async || {
+        (verbs().await == ["get", "watch"]).then_some(())
+    })
+    .await;
+    assert_eq!(controllers.holder().await.as_deref(), Some("two"));
+    sets.delete("logs", &DeleteParams::default()).await.unwrap();
+    sets.delete("metrics", &DeleteParams::default()).await.unwrap();
+
+    // One sidecar with an identity of its own, beside an app that keeps its.
+    write_sets(&client, &[set("audit", &json!({"serviceAccountMode": "Isolate"}))]).await;
+    accounts(&client, "audited", &["audit"]).await;
+    web(&client, "audited").await;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "audited");
+    let minted = async || {
+        let secrets = secrets.list(&ListParams::default()).await.unwrap();
+        let token = secrets.items.into_iter().find_map(|secret| secret.data?.remove("token"))?;
+        String::from_utf8(token.0).ok().filter(|token| !token.is_empty())
+    };
+    let token = wait("a token for the sidecar", &controllers, minted).await;
+    assert_eq!(who(&cluster, &token).await.as_deref(), Some("system:serviceaccount:audited:audit"));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "audited");
+    let audited = async || {
+        let pods = pods.list(&ListParams::default()).await.unwrap();
+        let pods = pods.items.into_iter().map(|pod| serde_json::to_value(pod).unwrap());
+        pods.into_iter().find(|pod| names(pod, "/spec/containers") == ["app", "audit"])
+    };
+    let pod = wait("a Pod with the sidecar", &controllers, audited).await;
+    assert_eq!(pod["spec"]["serviceAccountName"], "default");
+    let mounts = |container: usize| names(&pod, &format!("/spec/containers/{container}/volumeMounts"));
+    assert!(mounts(0).iter().all(|name| name.starts_with("kube-api-access-")), "{:?}", mounts(0));
+    assert!(mounts(1).iter().any(|name| name.starts_with("sidecarset-sa-")), "{:?}", mounts(1));
+
+    // Nothing was refused to the controllers: what is rendered is enough.
+    let logs = controllers.logs();
+    assert!(!logs.contains("is forbidden") && !logs.contains("cannot "), "{logs}");
+}

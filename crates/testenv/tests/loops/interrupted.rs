@@ -1,0 +1,100 @@
+//! Requests that fail, and controllers that are killed between any two of them: the end is always the same.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::DeleteParams;
+use pillion_testenv::faults::{Fault, Faults};
+use pillion_testenv::until;
+use rstest::rstest;
+
+use super::{Fixture, SOON, fixture, value};
+
+/// A namespace in which every controller has something to do.
+async fn begin(fixture: &Fixture, name: &str) -> String {
+    let namespace = fixture.namespace(name).await;
+    fixture.account(&namespace, "bot", &["bot-token-x2b4z", "config", "s"]).await;
+    fixture.secret(&namespace, "s", "bot").await;
+    fixture.secret(&namespace, "orphan", "missing").await;
+    namespace
+}
+
+/// Waits until everything is as it should be, and makes sure that nothing is doubled.
+async fn end(fixture: &Fixture, namespace: &str) {
+    let right = async || {
+        let secrets = fixture.secrets(namespace).list(&Default::default()).await.ok()?.items;
+        let [secret] = secrets.as_slice() else { return None };
+        let named = fixture.named(namespace, "bot").await;
+        let accounts = fixture.accounts(namespace).list(&Default::default()).await.ok()?.items.len();
+        let root = fixture.maps(namespace).get_opt("kube-root-ca.crt").await.ok()??.data?;
+        let is_right = named == ["config", "s"]
+            && accounts == 2
+            && root["ca.crt"] == fixture.cluster.authority_certificate()
+            && value(secret, "ca.crt").is_some()
+            && value(secret, "namespace").as_deref() == Some(namespace);
+        value(secret, "token").filter(|_| is_right)
+    };
+    let token = until(&format!("everything in {namespace} being right"), SOON, right).await.unwrap();
+    let name = format!("system:serviceaccount:{namespace}:bot");
+    assert_eq!(fixture.bearer(&token).await.as_deref(), Some(name.as_str()));
+}
+
+/// How many requests a start with something to do makes.
+async fn requests(fixture: &Fixture) -> usize {
+    let mut count = 0;
+    // What other tests left is done in the first round.
+    for _ in 0..2 {
+        let namespace = begin(fixture, "count").await;
+        let faults = Faults::none();
+        let running = fixture.start(&faults).await;
+        end(fixture, &namespace).await;
+        running.kill().await;
+        forget(fixture, &namespace).await;
+        count = faults.count();
+        assert!(count >= 8, "{:?}", faults.requests());
+    }
+    count
+}
+
+/// Nothing is to be done in it any more.
+async fn forget(fixture: &Fixture, namespace: &str) {
+    fixture.secrets(namespace).delete("s", &DeleteParams::default()).await.unwrap();
+    let namespaces = Api::<Namespace>::all(fixture.client.clone());
+    namespaces.delete(namespace, &DeleteParams::default()).await.unwrap();
+}
+
+#[rstest]
+#[case::refused(Fault::Refused(500))]
+#[case::answer_lost(Fault::AnswerLost)]
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_8_any_request_may_fail_once(#[case] fault: Fault) {
+    let fixture = fixture().await;
+    for number in 1..=requests(&fixture).await {
+        let namespace = begin(&fixture, "fail").await;
+        let faults = Faults::at(number, fault);
+        let running = fixture.start(&faults).await;
+        end(&fixture, &namespace).await;
+        running.kill().await;
+        forget(&fixture, &namespace).await;
+    }
+}
+
+#[rstest]
+#[case::before(Fault::StopBefore)]
+#[case::after(Fault::StopAfter)]
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_9_controllers_may_be_killed_at_any_request(#[case] fault: Fault) {
+    let fixture = fixture().await;
+    for number in 1..=requests(&fixture).await {
+        let namespace = begin(&fixture, "kill").await;
+        let faults = Faults::at(number, fault);
+        let running = fixture.start(&faults).await;
+        // Where it makes fewer requests this time, it comes to the end.
+        let stopped = async { faults.stopped().await };
+        tokio::select! { () = stopped => {} () = end(&fixture, &namespace) => {} }
+        running.kill().await;
+        let running = fixture.start(&Faults::none()).await;
+        end(&fixture, &namespace).await;
+        running.kill().await;
+        forget(&fixture, &namespace).await;
+    }
+}

@@ -1,0 +1,192 @@
+//! `serviceaccount-token` (C2).
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use pillion_controller::Clock;
+use pillion_controller::token_secret::SigningKey;
+use pillion_testenv::faults::Faults;
+use pillion_testenv::until;
+use serde_json::json;
+
+use super::{Ahead, Fixture, SOON, fixture, settled, token_options, value};
+
+async fn annotation(fixture: &Fixture, secret: (&str, &str), key: &str) -> Option<String> {
+    let secret = fixture.secrets(secret.0).get(secret.1).await.unwrap();
+    secret.metadata.annotations?.get(key).cloned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
+    let fixture = fixture().await;
+    let namespace = fixture.namespace("fill").await;
+    let account = fixture.account(&namespace, "bot", &[]).await;
+    let faults = Faults::none();
+    let running = fixture.start_tokens(&faults, Clock::system(), token_options(fixture.cluster)).await;
+    fixture.secret(&namespace, "s", "bot").await;
+
+    let token = fixture.token(&namespace, "s", |_| true).await;
+
+    let name = format!("system:serviceaccount:{namespace}:bot");
+    assert_eq!(fixture.bearer(&token).await.as_deref(), Some(name.as_str()));
+    let stored = fixture.secrets(&namespace).get("s").await.unwrap();
+    assert_eq!(value(&stored, "ca.crt").unwrap(), fixture.cluster.authority_certificate());
+    assert_eq!(value(&stored, "namespace").as_deref(), Some(namespace.as_str()));
+    let uid = annotation(&fixture, (&namespace, "s"), "kubernetes.io/service-account.uid").await;
+    assert_eq!(uid, account.metadata.uid);
+    assert!(annotation(&fixture, (&namespace, "s"), "pillion.dev/token-expires-at").await.is_some());
+
+    // C2.2: no Secret is made for an account that has none. C2.6: what is complete is not written.
+    fixture.account(&namespace, "other", &[]).await;
+    let before = settled(&faults).await;
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    fixture.secrets(&namespace).patch("s", &PatchParams::default(), &label).await.unwrap();
+    assert_eq!(settled(&faults).await, before, "{:?}", faults.requests());
+    let all = fixture.secrets(&namespace).list(&Default::default()).await.unwrap();
+    assert_eq!(all.items.len(), 1);
+
+    // What somebody takes out is filled in again.
+    let empty = Patch::Merge(json!({"data": {"token": null, "namespace": null, "ca.crt": "eA=="}}));
+    fixture.secrets(&namespace).patch("s", &PatchParams::default(), &empty).await.unwrap();
+    fixture.token(&namespace, "s", |again| again != token).await;
+    let stored = fixture.secrets(&namespace).get("s").await.unwrap();
+    assert_eq!(value(&stored, "ca.crt").unwrap(), fixture.cluster.authority_certificate());
+
+    // B6: the token ends with the Secret.
+    fixture.secrets(&namespace).delete("s", &DeleteParams::default()).await.unwrap();
+    let nobody = async || fixture.bearer(&token).await.is_none().then_some(());
+    until("the token being refused", SOON, nobody).await.unwrap();
+    running.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_3_and_c2_5_secrets_go_with_their_account() {
+    let fixture = fixture().await;
+    let namespace = fixture.namespace("go").await;
+    fixture.account(&namespace, "bot", &[]).await;
+    fixture.account(&namespace, "other", &[]).await;
+    let running = fixture.start_tokens(&Faults::none(), Clock::system(), token_options(fixture.cluster)).await;
+    // C2.1: of another type, with the annotations of a token Secret.
+    let opaque = json!({
+        "metadata": {"name": "opaque", "annotations": {"kubernetes.io/service-account.name": "missing"}}
+    });
+    let opaque: Secret = serde_json::from_value(opaque).unwrap();
+    fixture.secrets(&namespace).create(&Default::default(), &opaque).await.unwrap();
+    for (name, account) in [("a", "bot"), ("b", "bot"), ("c", "other")] {
+        fixture.secret(&namespace, name, account).await;
+        fixture.token(&namespace, name, |_| true).await;
+    }
+    // C2.5: for an account that was never there.
+    fixture.secret(&namespace, "orphan", "missing").await;
+    fixture.gone(&fixture.secrets(&namespace), "orphan").await;
+
+    // C2.3; made anew at once, the account is another one.
+    fixture.accounts(&namespace).delete("bot", &DeleteParams::default()).await.unwrap();
+    fixture.account(&namespace, "bot", &[]).await;
+    fixture.gone(&fixture.secrets(&namespace), "a").await;
+    fixture.gone(&fixture.secrets(&namespace), "b").await;
+
+    for name in ["c", "opaque"] {
+        assert!(fixture.secrets(&namespace).get_opt(name).await.unwrap().is_some(), "{name}");
+    }
+    running.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_4_an_account_no_longer_names_a_secret_that_was_deleted() {
+    let fixture = fixture().await;
+    let namespace = fixture.namespace("names").await;
+    fixture.account(&namespace, "bot", &["a", "b", "config"]).await;
+    let running = fixture.start_tokens(&Faults::none(), Clock::system(), token_options(fixture.cluster)).await;
+    for name in ["a", "b"] {
+        fixture.secret(&namespace, name, "bot").await;
+        fixture.token(&namespace, name, |_| true).await;
+    }
+
+    fixture.secrets(&namespace).delete("a", &DeleteParams::default()).await.unwrap();
+
+    let left = async || Some(fixture.named(&namespace, "bot").await).filter(|named| named == &["b", "config"]);
+    until("the name being gone", SOON, left).await.unwrap();
+    running.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_9_what_was_missed_is_made_up_for_at_the_start() {
+    let fixture = fixture().await;
+    let namespace = fixture.namespace("missed").await;
+    fixture.account(&namespace, "bot", &["bot-token-x2b4z", "config", "bot-token-zzzzz"]).await;
+    fixture.secret(&namespace, "orphan", "missing").await;
+    fixture.secret(&namespace, "empty", "bot").await;
+    let opaque: Secret = serde_json::from_value(json!({"metadata": {"name": "bot-token-zzzzz"}})).unwrap();
+    fixture.secrets(&namespace).create(&Default::default(), &opaque).await.unwrap();
+
+    let running = fixture.start_tokens(&Faults::none(), Clock::system(), token_options(fixture.cluster)).await;
+
+    fixture.gone(&fixture.secrets(&namespace), "orphan").await;
+    fixture.token(&namespace, "empty", |_| true).await;
+    let left = ["config", "bot-token-zzzzz"];
+    let named = async || Some(fixture.named(&namespace, "bot").await).filter(|named| named == &left);
+    until("the name being gone", SOON, named).await.unwrap();
+    running.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b7_a_token_is_replaced_before_it_ends() {
+    let fixture = fixture().await;
+    let namespace = fixture.namespace("rotate").await;
+    fixture.account(&namespace, "bot", &[]).await;
+    fixture.secret(&namespace, "s", "bot").await;
+    let (ahead, faults) = (Ahead::default(), Faults::none());
+    let running = fixture.start_tokens(&faults, ahead.clock(), token_options(fixture.cluster)).await;
+    let first = fixture.token(&namespace, "s", |_| true).await;
+    let touch = async |value: &str| {
+        let label = Patch::Merge(json!({"metadata": {"labels": {"touched": value}}}));
+        let namespaces = Api::<Namespace>::all(fixture.client.clone());
+        namespaces.patch(&namespace, &PatchParams::default(), &label).await.unwrap();
+    };
+
+    ahead.by(40 * 60);
+    touch("early").await;
+    let before = settled(&faults).await;
+    assert_eq!(fixture.token(&namespace, "s", |_| true).await, first, "after 67 % of its life");
+    ahead.by(49 * 60);
+    touch("late").await;
+    let second = fixture.token(&namespace, "s", |token| token != first).await;
+    ahead.by(0);
+    settled(&faults).await;
+
+    // B6: the one before still holds, for those who have read it.
+    let name = format!("system:serviceaccount:{namespace}:bot");
+    for token in [&first, &second] {
+        assert_eq!(fixture.bearer(token).await.as_deref(), Some(name.as_str()));
+    }
+    let of_account = |request: &&String| request.contains("/serviceaccounts/bot/token");
+    assert!(faults.requests()[before..].iter().any(|request| of_account(&request)));
+    running.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c2_10_with_the_key_of_the_cluster_a_token_does_not_end() {
+    let fixture = fixture().await;
+    let namespace = fixture.namespace("legacy").await;
+    fixture.account(&namespace, "bot", &[]).await;
+    fixture.secret(&namespace, "s", "bot").await;
+    let key = std::fs::read(fixture.cluster.folder().join("service-accounts.key")).unwrap();
+    let key = Some(SigningKey::from_pem(&key).unwrap());
+    let (ahead, faults) = (Ahead::default(), Faults::none());
+    let options = pillion_controller::token_secret::Options { key, ..token_options(fixture.cluster) };
+
+    let running = fixture.start_tokens(&faults, ahead.clock(), options).await;
+
+    let token = fixture.token(&namespace, "s", |_| true).await;
+    let name = format!("system:serviceaccount:{namespace}:bot");
+    assert_eq!(fixture.bearer(&token).await.as_deref(), Some(name.as_str()));
+    assert_eq!(annotation(&fixture, (&namespace, "s"), "pillion.dev/token-expires-at").await, None);
+    ahead.by(10 * 365 * 24 * 60 * 60);
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    fixture.secrets(&namespace).patch("s", &PatchParams::default(), &label).await.unwrap();
+    settled(&faults).await;
+    assert_eq!(fixture.token(&namespace, "s", |_| true).await, token, "nothing replaces it");
+    assert!(faults.requests().iter().all(|request| !request.contains("/token")), "{:?}", faults.requests());
+    running.kill().await;
+}
