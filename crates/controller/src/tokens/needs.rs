@@ -99,7 +99,6 @@ mod tests {
             pod: json!({}),
             token_secrets: mounts.iter().map(|account| names::token_secret(account)).collect(),
             injected: Vec::new(),
-            injected: Vec::new(),
             is_finished,
         })
     }
