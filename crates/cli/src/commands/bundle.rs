@@ -10,6 +10,8 @@ use clap::ValueEnum;
 use pillion_core::bundle::config_map::{self, TEXT_MAX};
 use pillion_core::bundle::{self, Bundle};
 use pillion_core::format;
+use pillion_core::lookup::{Answer, Lookup, ObjectRef};
+use pillion_core::revision::{self, Selection};
 use pillion_core::settings::Settings;
 use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::sidecar_set::SidecarSet;
@@ -28,7 +30,8 @@ Compile SidecarSets into one text for settings.bundle.
 
 A policy server copies the settings for every request. A bundle is a tenth of the manifests' length, and the policy \
 opens only the SidecarSets that a Pod matches. It holds the SidecarSets as their admission would store them: validated, \
-defaulted and hashed. The same SidecarSets give the same text, so it can be kept in a repository.
+defaulted and hashed, and with each the ControllerRevision that its injectionStrategy.revision asks for, where that is \
+among the manifests. The same SidecarSets give the same text, so it can be kept in a repository.
 
 Exit codes: 0 done; 1 where a SidecarSet is invalid, or a bundle is damaged; 2 for other errors.";
 
@@ -114,6 +117,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     if sets.is_empty() {
         bail!("no SidecarSets: give them as manifests, or with --settings");
     }
+    let sets: Vec<SidecarSet> = sets.iter().map(|set| with_revision(set.clone(), &settings, terminal)).collect();
     let text = bundle::write(&sets);
     Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify()).context("the bundle")?;
     if let Some(at) = &args.config_map {
@@ -126,6 +130,35 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         format => shown(&with_bundle(assembled.value, &text), format)?,
     };
     Ok((printed, Status::Done))
+}
+
+/// A set with the stored version that it asks for, where that is among the manifests or the settings.
+fn with_revision(set: SidecarSet, settings: &Settings, terminal: &mut Terminal) -> SidecarSet {
+    let Some(selection) = Selection::of(&set) else { return set };
+    match revision::find(&set, selection, &settings.controller_revisions, &settings.system_namespace, &Nothing) {
+        Ok(found) => set.with_revision(&found),
+        // One that was in a bundle already is there still.
+        Err(_) if set.revision().is_some() => set,
+        Err(_) => {
+            let _ = writeln!(
+                terminal.err(),
+                "SidecarSet \"{}\": no ControllerRevision with {} \"{}\" was given, so the policy has to find it for each Pod",
+                set.name(),
+                selection.field(),
+                selection.value()
+            );
+            set
+        }
+    }
+}
+
+/// A cluster that nobody asks.
+struct Nothing;
+
+impl Lookup for Nothing {
+    fn get(&self, _: &ObjectRef) -> Answer {
+        Answer::NotFound
+    }
 }
 
 fn config_maps(

@@ -9,6 +9,9 @@ mod condition;
 mod judge;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,0 +1,481 @@
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::bundle::config_map::TEXT_MAX;
+use crate::{json, names};
+
+const NOW: Timestamp = Timestamp(1_800_000_000);
+
+/// A cluster in which plans are carried out.
+struct World {
+    at: ConfigMapName,
+    sets: Vec<Arc<Value>>,
+    revisions: Vec<ControllerRevision>,
+    config_maps: Vec<Arc<Value>>,
+    settings: Settings,
+    now: Timestamp,
+    max: usize,
+    writes: u32,
+}
+
+impl World {
+    fn new(sets: impl IntoIterator<Item = Value>) -> Self {
+        Self {
+            at: ConfigMapName { namespace: "pillion".to_owned(), name: "sets".to_owned() },
+            sets: sets.into_iter().map(Arc::new).collect(),
+            revisions: Vec::new(),
+            config_maps: Vec::new(),
+            settings: Settings { patch_pod_metadata_whitelist: Some(json!({"rules": []})), ..Settings::default() },
+            now: NOW,
+            max: TEXT_MAX,
+            writes: 0,
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        plan(Seen {
+            at: &self.at,
+            sidecar_sets: &self.sets,
+            revisions: &self.revisions,
+            config_maps: &self.config_maps,
+            whitelist: None,
+            settings: &self.settings,
+            now: self.now,
+            max: self.max,
+        })
+    }
+
+    /// What the API server makes of a step.
+    fn carry_out(&mut self, step: &Step) {
+        self.writes += 1;
+        let version = self.writes.to_string();
+        let (name, new) = match step {
+            Step::Create(object) | Step::Apply(object) => {
+                let mut object = object.clone();
+                object["metadata"]["uid"] = json!(format!("uid of {}", json::text(&object, &["metadata", "name"])));
+                (json::text(&object, &["metadata", "name"]).to_owned(), Some(object))
+            }
+            Step::Patch { object, patch, .. } => {
+                let mut found = Value::clone(self.config_map(&object.name).unwrap());
+                merge(&mut found, patch);
+                (object.name.clone(), Some(found))
+            }
+            Step::Delete { object, .. } => (object.name.clone(), None),
+        };
+        self.config_maps.retain(|map| json::text(map, &["metadata", "name"]) != name);
+        if let Some(mut object) = new {
+            object["metadata"]["resourceVersion"] = json!(version);
+            self.config_maps.push(Arc::new(object));
+        }
+    }
+
+    /// Plans and carries out until there is nothing to do.
+    fn settle(&mut self) -> Plan {
+        for _ in 0..5 {
+            let plan = self.plan();
+            assert_eq!(plan.obstacle, None);
+            if plan.steps.is_empty() {
+                return plan;
+            }
+            for step in &plan.steps {
+                self.carry_out(step);
+            }
+        }
+        panic!("{:?}", self.plan().steps);
+    }
+
+    fn config_map(&self, name: &str) -> Option<&Arc<Value>> {
+        self.config_maps.iter().find(|map| json::text(map, &["metadata", "name"]) == name)
+    }
+
+    /// The images in the bundle, by set.
+    fn images(&self) -> Vec<String> {
+        let seen = Seen {
+            at: &self.at,
+            sidecar_sets: &[],
+            revisions: &[],
+            config_maps: &self.config_maps,
+            whitelist: None,
+            settings: &self.settings,
+            now: self.now,
+            max: self.max,
+        };
+        let image = |set: &SidecarSet| json::text(&set.containers()[0], &["image"]).to_owned();
+        write::sets(seen).values().map(image).collect()
+    }
+
+    fn put(&mut self, set: Value) {
+        self.take(json::text(&set, &["metadata", "name"]));
+        self.sets.push(Arc::new(set));
+    }
+
+    fn take(&mut self, name: &str) {
+        self.sets.retain(|set| json::text(set, &["metadata", "name"]) != name);
+    }
+}
+
+fn merge(object: &mut Value, patch: &Value) {
+    let (Some(fields), true) = (patch.as_object(), object.is_object() || patch.is_object()) else {
+        *object = patch.clone();
+        return;
+    };
+    for (key, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut object[key], value);
+        }
+    }
+}
+
+fn set(name: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+        "metadata": {"name": name, "uid": format!("uid of {name}"), "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "a"}},
+            "containers": [{"name": name, "image": image}],
+            "updateStrategy": {"type": "NotUpdate"}
+        }
+    })
+}
+
+fn edited(mut set: Value, pointer: &str, value: Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    set.pointer_mut(parent).unwrap()[key.replace("~1", "/")] = value;
+    set
+}
+
+fn bound(name: &str, namespace: &str) -> Value {
+    let labels = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    edited(set(name, name), "/spec/namespaceSelector", labels)
+}
+
+fn said<'a>(plan: &'a Plan, name: &str) -> (Place, Why, &'a str) {
+    let verdict = plan.verdicts.iter().find(|verdict| verdict.name == name).unwrap();
+    (verdict.place, verdict.why, &verdict.message)
+}
+
+#[test]
+fn what_is_missing_is_made_empty_and_filled_then() {
+    let mut world = World::new([set("a", "a:1")]);
+    let plan = world.plan();
+    let [Step::Create(seed)] = plan.steps.as_slice() else { panic!("{:?}", plan.steps) };
+    assert_eq!(seed.get("data"), None);
+    world.carry_out(&plan.steps[0]);
+    let plan = world.plan();
+    let [Step::Apply(applied)] = plan.steps.as_slice() else { panic!("{:?}", plan.steps) };
+    assert_eq!(json::text(applied, &["metadata", "uid"]), "uid of sets");
+    assert_eq!(json::text(applied, &["metadata", "annotations", config_map::TIME]), NOW.to_string());
+    assert_eq!(world.settle().look_again, Timestamp(NOW.0 + 120));
+    assert_eq!(world.images(), ["a:1"]);
+}
+
+#[rstest]
+#[case::fresh(119, "10m", 0)]
+#[case::two_minutes_old(120, "10m", 1)]
+#[case::two_minutes_ahead(-120, "10m", 1)]
+#[case::soon_too_old(10, "30s", 1)]
+#[case::not_yet(9, "30s", 0)]
+fn the_time_is_renewed_before_it_is_too_old(#[case] after: i64, #[case] age: &str, #[case] steps: usize) {
+    let mut world = World::new([set("a", "a:1")]);
+    world.settings.bundle_source.max_age = crate::duration::Duration::parse(age).unwrap();
+    world.settle();
+    world.now = Timestamp(NOW.0 + after);
+    let plan = world.plan();
+    assert_eq!(plan.steps.len(), steps, "{:?}", plan.steps);
+    for step in &plan.steps {
+        let Step::Patch { patch, resource_version: Some(_), .. } = step else { panic!("{step:?}") };
+        assert_eq!(patch, &json!({"metadata": {"annotations": {config_map::TIME: world.now.to_string()}}}));
+    }
+}
+
+#[rstest]
+#[case::counts("/status", json!({"matchedPods": 3}))]
+#[case::version("/metadata/resourceVersion", json!("7"))]
+#[case::owners("/metadata/ownerReferences", json!([]))]
+#[case::manifest("/metadata/annotations", json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"}))]
+#[case::smuggled_revision("/controllerRevision", json!({"metadata": {"name": "x"}}))]
+fn what_is_not_injected_does_not_change_the_bundle(#[case] pointer: &str, #[case] value: Value) {
+    let mut world = World::new([set("a", "a:1")]);
+    world.settle();
+    world.put(edited(set("a", "a:1"), pointer, value));
+    assert_eq!(world.plan().steps, []);
+}
+
+#[test]
+fn a_set_that_is_not_valid_stays_what_it_was() {
+    let mut world = World::new([set("a", "a:1"), set("b", "b:1")]);
+    world.settle();
+    world.put(set("a", ""));
+    world.put(edited(set("b", "b:2"), "/spec/containers", json!({})));
+    world.put(set("c", "c:1"));
+    world.put(set("d", ""));
+    let plan = world.settle();
+    assert_eq!(world.images(), ["a:1", "b:1", "c:1"]);
+    let (place, why, message) = said(&plan, "a");
+    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert!(message.contains("the version before this one: spec.containers[0].image"), "{message}");
+    assert!(said(&plan, "b").2.contains("spec.containers"));
+    assert_eq!(said(&plan, "c").0, Place::In);
+    assert_eq!(said(&plan, "d").0, Place::Out);
+    // Another object of that name.
+    world.put(edited(set("a", ""), "/metadata/uid", json!("another")));
+    assert_eq!(said(&world.settle(), "a").0, Place::Out);
+    assert_eq!(world.images(), ["b:1", "c:1"]);
+}
+
+#[test]
+fn of_two_in_each_others_way_the_one_that_is_there_stays_then_the_older() {
+    let rival = |name: &str, created: &str| {
+        let set = edited(set(name, name), "/spec/containers/0/name", json!("agent"));
+        edited(set, "/metadata/creationTimestamp", json!(created))
+    };
+    let (younger, older) = (rival("a", "2026-01-02T00:00:00Z"), rival("b", "2026-01-01T00:00:00Z"));
+    let mut world = World::new([younger.clone(), older.clone()]);
+    assert!(said(&world.settle(), "a").2.contains("SidecarSet \"b\""));
+    assert_eq!(world.images(), ["b"]);
+    let mut world = World::new([younger]);
+    world.settle();
+    world.put(older);
+    world.settle();
+    assert_eq!(world.images(), ["a"]);
+    world.take("a");
+    world.settle();
+    assert_eq!(world.images(), ["b"]);
+}
+
+#[test]
+fn v3_a_canary_comes_with_its_base_and_stays_without() {
+    let annotations = json!({(names::CANARY): "true", (names::BASE): "z"});
+    let canary = edited(set("a", "canary"), "/metadata/annotations", annotations);
+    let mut world = World::new([canary]);
+    assert!(said(&world.settle(), "a").2.contains("base"));
+    world.put(set("z", "base"));
+    world.settle();
+    assert_eq!(world.images(), ["canary", "base"]);
+}
+
+#[test]
+fn sets_of_the_settings_come_before_those_of_the_cluster() {
+    let mut world = World::new([set("a", "a:1"), set("b", "b:1")]);
+    world.settle();
+    let own = crate::sidecar_set::decode::decode(set("a", "own")).unwrap().into_sidecar_set();
+    world.settings.sidecar_sets = vec![own];
+    assert_eq!(said(&world.settle(), "a").1, Why::InSettings);
+    assert_eq!(world.images(), ["b:1"]);
+}
+
+fn revision(name: &str, number: i64, image: &str) -> ControllerRevision {
+    ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number,
+        "metadata": {
+            "name": name, "uid": name, "namespace": "kruise-system",
+            "labels": {names::SIDECAR_SET_NAME_LABEL: "a", names::CUSTOM_VERSION_LABEL: "v1"}
+        },
+        "data": {"spec": {"containers": [{"name": "a", "image": image}]}}
+    }))
+    .unwrap()
+}
+
+#[test]
+fn r9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_stays() {
+    let asking = edited(set("a", "new"), "/spec/injectionStrategy", json!({"revision": {"customVersion": "v1"}}));
+    let mut world = World::new([asking]);
+    assert!(said(&world.settle(), "a").2.contains("customVersion \"v1\""));
+    let stored = |world: &World| {
+        let text = config_map::text_of(world.config_map("sets").unwrap()).unwrap().to_vec();
+        let sets = crate::bundle::Bundle::read(&text).unwrap().sets().unwrap();
+        sets[0].revision().unwrap().name().to_owned()
+    };
+    for (number, name) in [(1, "a-1"), (2, "a-2")] {
+        world.revisions.push(revision(name, number, "old"));
+        assert_eq!(said(&world.settle(), "a").0, Place::In);
+        assert_eq!(stored(&world), name);
+    }
+    world.revisions.clear();
+    let (place, why, _) = said(&world.settle(), "a");
+    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert_eq!(stored(&world), "a-2");
+}
+
+#[test]
+fn r9_of_a_stored_version_only_what_is_asked_for_is_read() {
+    let bare = |revision: ControllerRevision| {
+        let mut object = revision.as_value().clone();
+        object.as_object_mut().unwrap().remove("data");
+        ControllerRevision::decode(object).unwrap()
+    };
+    let heads = [bare(revision("a-1", 1, "old")), bare(revision("a-2", 2, "old"))];
+    let asking =
+        |revision: Value| [Arc::new(edited(set("a", "new"), "/spec/injectionStrategy", json!({"revision": revision})))];
+    let wanted = |revision: Value| wanted_revisions(&asking(revision), &heads, &Settings::default());
+    assert_eq!(wanted(json!({"customVersion": "v1"})), ["a-2"]);
+    assert_eq!(wanted(json!({"revisionName": "a-1"})), ["a-1"]);
+    assert_eq!(wanted(json!({"revisionName": "b-1"})), [""; 0]);
+    assert_eq!(wanted(Value::Null), [""; 0]);
+}
+
+#[test]
+fn shards_come_before_their_index_and_go_after_it() {
+    let mut world = World::new(["a", "b", "c", "d"].map(|name| bound(name, name)));
+    world.settle();
+    let whole = world.settle().length;
+    world.max = whole - 1;
+    let seeds = world.plan().steps;
+    assert!(seeds.len() > 1 && seeds.iter().all(|step| matches!(step, Step::Create(_))));
+    for step in &seeds {
+        world.carry_out(step);
+    }
+    let applied = world.plan().steps;
+    let named: Vec<&str> = applied
+        .iter()
+        .map(|step| {
+            let Step::Apply(object) = step else { panic!("{step:?}") };
+            json::text(object, &["metadata", "name"])
+        })
+        .collect();
+    assert_eq!((named.len(), *named.last().unwrap()), (seeds.len() + 1, "sets"));
+    world.settle();
+    assert_eq!(world.images(), ["a", "b", "c", "d"]);
+
+    world.max = TEXT_MAX;
+    let steps = world.plan().steps;
+    let (Some(Step::Apply(index)), deleted) = (steps.first(), &steps[1..]) else { panic!("{steps:?}") };
+    assert_eq!(json::at(index, &["data", config_map::SHARDS]), None);
+    assert_eq!(deleted.len(), seeds.len());
+    assert!(deleted.iter().all(|step| matches!(step, Step::Delete { resource_version: Some(_), .. })));
+    world.settle();
+    assert_eq!((world.images().len(), world.config_maps.len()), (4, 1));
+}
+
+#[test]
+fn what_has_no_room_stays_out_and_everything_else_goes_on() {
+    let mut world = World::new([set("a", "a:1"), set("b", "b:1")]);
+    world.settle();
+    world.max = world.settle().length + 40;
+    let long: String =
+        (0..400_u32).map(|number| char::from(b'a' + u8::try_from(number * number % 23).unwrap())).collect();
+    world.put(edited(set("b", "b:2"), "/spec/containers/0/args", json!([long])));
+    world.put(edited(set("c", "c:1"), "/spec/containers/0/args", json!([long])));
+    let plan = world.settle();
+    assert_eq!(world.images(), ["a:1", "b:1"]);
+    assert_eq!((said(&plan, "b").0, said(&plan, "b").1), (Place::Kept, Why::TooLong));
+    assert_eq!((said(&plan, "c").0, said(&plan, "c").1), (Place::Out, Why::TooLong));
+    world.put(set("a", "a:2"));
+    world.settle();
+    assert_eq!(world.images(), ["a:2", "b:1"]);
+    // Nothing can be done where not even what is there has room.
+    world.max = 10;
+    assert!(matches!(world.plan().obstacle, Some(Obstacle::TooLong(_))));
+}
+
+#[test]
+fn what_is_somebody_elses_is_not_touched() {
+    let foreign = json!({"metadata": {"name": "sets", "namespace": "pillion", "uid": "u"}, "data": {"x": "y"}});
+    let mut world = World::new([set("a", "a:1")]);
+    world.config_maps.push(Arc::new(foreign));
+    let plan = world.plan();
+    assert_eq!(plan.steps, []);
+    assert!(plan.obstacle.unwrap().to_string().contains("ConfigMap \"pillion/sets\" is not Pillion's"));
+    // A shard that is not needed and not ours is nobody's business.
+    world.config_maps.clear();
+    let shard = json!({"metadata": {"name": "sets-7", "namespace": "pillion", "uid": "u"}, "data": {"x": "y"}});
+    world.config_maps.push(Arc::new(shard));
+    world.settle();
+    assert_eq!(world.config_maps.len(), 2);
+}
+
+#[rstest]
+#[case("sets", true)]
+#[case("sets-0", true)]
+#[case("sets-12", true)]
+#[case("sets-012", false)]
+#[case("sets-", false)]
+#[case("sets-a", false)]
+#[case("set", false)]
+#[case("sets2-1", false)]
+fn the_config_maps_of_a_bundle_are_known_by_their_names(#[case] name: &str, #[case] is_one: bool) {
+    assert_eq!(belongs("sets", name), is_one);
+}
+
+#[test]
+fn a_condition_is_written_where_it_says_anything_new() {
+    let verdict = |place, why: Why| Verdict {
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        place,
+        why,
+        hash: String::new(),
+        message: "m".to_owned(),
+    };
+    let other = json!({"type": "Other", "status": "True"});
+    let mut set = json!({"metadata": {"generation": 3}, "status": {"conditions": [other]}});
+    let patch = condition(&set, &verdict(Place::Kept, Why::Invalid), NOW).unwrap();
+    let written = json!({
+        "type": "InBundle", "status": "False", "reason": "Invalid", "message": "m", "observedGeneration": 3,
+        "lastTransitionTime": NOW.to_string()
+    });
+    assert_eq!(patch, json!({"status": {"conditions": [other, written]}}));
+    set["status"] = patch["status"].clone();
+    let later = Timestamp(NOW.0 + 60);
+    assert_eq!(condition(&set, &verdict(Place::Kept, Why::Invalid), later), None);
+    let since = |place, why| {
+        let patch = condition(&set, &verdict(place, why), later).unwrap();
+        json::text(&patch["status"]["conditions"][1], &["lastTransitionTime"]).to_owned()
+    };
+    assert_eq!(since(Place::Out, Why::TooLong), NOW.to_string());
+    assert_eq!(since(Place::In, Why::Current), later.to_string());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// Wherever it is stopped, whoever plans next comes to the same ConfigMaps.
+    #[test]
+    fn a_plan_that_was_stopped_is_completed(
+        before in prop::collection::vec(0_u8..4, 0..5), after in prop::collection::vec(0_u8..4, 0..5),
+        cut in 0_usize..300, stop in 0_usize..12,
+    ) {
+        let sets = |namespaces: &[u8]| -> Vec<Value> {
+            let names = ["a", "b", "c", "d", "e"].iter().zip(namespaces);
+            names.map(|(name, namespace)| bound(name, &namespace.to_string())).collect()
+        };
+        let mut world = World::new(sets(&before));
+        world.settle();
+        world.sets = sets(&after).into_iter().map(Arc::new).collect();
+        world.max = crate::bundle::write(&[]).len().max(world.plan().length.saturating_sub(cut));
+        let mut straight = World { config_maps: world.config_maps.clone(), ..World::new(sets(&after)) };
+        straight.max = world.max;
+        if straight.plan().obstacle.is_some() {
+            return Ok(());
+        }
+        straight.settle();
+        let mut done = 0;
+        'stopped: loop {
+            let steps = world.plan().steps;
+            if steps.is_empty() {
+                break;
+            }
+            for step in &steps {
+                if done == stop {
+                    break 'stopped;
+                }
+                done += 1;
+                world.carry_out(step);
+            }
+        }
+        world.settle();
+        let data = |world: &World| {
+            let of = |map: &Arc<Value>| (json::text(map, &["metadata", "name"]).to_owned(), map["data"].clone());
+            let mut all: Vec<_> = world.config_maps.iter().map(of).collect();
+            all.sort_by(|one, other| one.0.cmp(&other.0));
+            all
+        };
+        prop_assert_eq!(data(&world), data(&straight));
+    }
+}
