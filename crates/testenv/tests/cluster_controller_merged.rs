@@ -30,7 +30,9 @@ async fn g_the_life_of_a_merged_account() {
     let controller = Controller::admin(cluster, Faults::none()).await;
     place.deployment().await;
     place.ready(&both()).await;
-    let writes: Vec<String> = controller.faults.requests().iter().map(|request| kind_of(request)).collect();
+    let requests = controller.faults.requests();
+    let writes: Vec<String> =
+        requests.iter().filter(|request| request.contains(&place.name)).map(|request| kind_of(request)).collect();
     let made = ["POST serviceaccounts", "PATCH serviceaccounts", "POST roles", "PATCH roles", "POST rolebindings"];
     assert_eq!(writes[..6], [&["GET pods"], &made[..]].concat(), "{writes:?}");
     let made = place.objects().await;
@@ -369,6 +371,7 @@ async fn p6_what_the_controller_does_not_hold_it_does_not_grant() {
     let is_released = |object: &Option<Value>| object.is_some() && finalizers(object).is_null();
     place.objects_that("finalizers being gone", |objects| objects.iter().all(is_released)).await;
     controller.kill().await;
+    place.delete_deployment().await;
     uninstall(&place.client).await.unwrap();
     place.gone().await;
 }

@@ -165,7 +165,7 @@ impl Subject {
         let mut pod = json!({
             "metadata": {"namespace": namespace, "labels": labels.unwrap_or_default()},
             "spec": {
-                "serviceAccountName": spec.service_account_name.clone().unwrap_or_default(),
+                "serviceAccountName": spec.service_account_name.as_deref().unwrap_or_default(),
                 "automountServiceAccountToken": spec.automount_service_account_token
             }
         });
