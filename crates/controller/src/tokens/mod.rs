@@ -80,7 +80,7 @@ pub async fn run(context: Context, options: Options) {
 
 fn is_concerned(change: &Change) -> bool {
     // Whatever makes Pods is listed in `watch`; what others write is not looked at here.
-    !matches!(change.kind, "Role" | "RoleBinding" | "ConfigMap" | "Secret")
+    !matches!(change.kind, "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
 }
 
 async fn tell_of_settings(context: &Context) {
