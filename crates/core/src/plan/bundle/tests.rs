@@ -311,9 +311,8 @@ fn r9_of_a_stored_version_only_what_is_asked_for_is_read() {
         ControllerRevision::decode(object).unwrap()
     };
     let heads = [bare(revision("a-1", 1, "old")), bare(revision("a-2", 2, "old"))];
-    let asking = |revision: Value| {
-        [Arc::new(edited(set("a", "new"), "/spec/injectionStrategy", json!({"revision": revision})))]
-    };
+    let asking =
+        |revision: Value| [Arc::new(edited(set("a", "new"), "/spec/injectionStrategy", json!({"revision": revision})))];
     let wanted = |revision: Value| wanted_revisions(&asking(revision), &heads, &Settings::default());
     assert_eq!(wanted(json!({"customVersion": "v1"})), ["a-2"]);
     assert_eq!(wanted(json!({"revisionName": "a-1"})), ["a-1"]);
@@ -359,7 +358,8 @@ fn what_has_no_room_stays_out_and_everything_else_goes_on() {
     let mut world = World::new([set("a", "a:1"), set("b", "b:1")]);
     world.settle();
     world.max = world.settle().length + 40;
-    let long: String = (0..400_u32).map(|number| char::from(b'a' + u8::try_from(number * number % 23).unwrap())).collect();
+    let long: String =
+        (0..400_u32).map(|number| char::from(b'a' + u8::try_from(number * number % 23).unwrap())).collect();
     world.put(edited(set("b", "b:2"), "/spec/containers/0/args", json!([long])));
     world.put(edited(set("c", "c:1"), "/spec/containers/0/args", json!([long])));
     let plan = world.settle();
