@@ -39,6 +39,8 @@ struct Stage<'a> {
     client: Client,
     /// Where the bundle is, and ControllerRevisions.
     namespace: String,
+    /// Seconds that the controllers' clocks are ahead.
+    ahead: Arc<AtomicI64>,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -52,7 +54,8 @@ impl Stage<'_> {
         let client = cluster.admin().await.unwrap();
         let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
         apply(&client, &definition.to_yaml().unwrap(), "test").await.unwrap();
-        let stage = Stage { cluster, namespace: cluster.namespace("bundle").await.unwrap(), client, _turn: turn };
+        let namespace = cluster.namespace("bundle").await.unwrap();
+        let stage = Stage { cluster, client, namespace, ahead: Arc::default(), _turn: turn };
         let sets = stage.sets(NEW);
         let served = async || sets.list(&ListParams::default()).await.ok();
         for left in until("the definition being served", SOON, served).await.unwrap() {
@@ -102,10 +105,10 @@ impl Stage<'_> {
         let client = faults.client(self.cluster.as_admin().config().await.unwrap()).unwrap();
         let settings = Arc::new(Settings::decode(settings.clone()).unwrap());
         let (sender, receiver) = tokio::sync::watch::channel(settings);
-        let (metrics, offset, health) = (Arc::new(Metrics::new()), Arc::new(AtomicI64::new(0)), Health::default());
+        let (metrics, health) = (Arc::new(Metrics::new()), Health::default());
         let clock = {
-            let offset = Arc::clone(&offset);
-            Clock::new(move || Timestamp(now() + offset.load(Ordering::Relaxed)))
+            let ahead = Arc::clone(&self.ahead);
+            Clock::new(move || Timestamp(now() + ahead.load(Ordering::Relaxed)))
         };
         let context = Context {
             cluster: Arc::new(watch::Cluster::watch(&client)),
@@ -122,7 +125,7 @@ impl Stage<'_> {
             health: health.clone(),
         };
         let task = tokio::spawn(run(context, options));
-        Controller { task, faults, metrics, offset, health, _settings: sender }
+        Controller { task, faults, metrics, health, _settings: sender }
     }
 
     /// The containers that a Pod gets, and what the policy asked for that.
@@ -235,8 +238,6 @@ struct Controller {
     task: JoinHandle<()>,
     faults: Faults,
     metrics: Arc<Metrics>,
-    /// Seconds that its clock is ahead.
-    offset: Arc<AtomicI64>,
     health: Health,
     _settings: tokio::sync::watch::Sender<Arc<Settings>>,
 }
@@ -439,7 +440,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
 
     // What has no room stays out, and the rest goes on.
     stage.put(&set(NEW, "wide", "wide:1")).await;
-    stage.injects(&["in-default:1", "wide:1"]).await;
+    stage.injects(&["new:1", "wide:1"]).await;
     let noise: Vec<String> = (0..200).map(|number| format!("{:x}", number * 7_919_u64 * 104_729)).collect();
     stage
         .put(&with(
@@ -449,7 +450,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
         .await;
     assert!(stage.says("wider", "False", "TooLong").await.contains("bytes"));
     stage.put(&set(NEW, "wide", "wide:2")).await;
-    stage.injects(&["in-default:1", "wide:2"]).await;
+    stage.injects(&["new:1", "wide:2"]).await;
     assert_eq!(controller.health.problem(), None);
 }
 
@@ -522,10 +523,10 @@ async fn a_bundle_that_does_not_change_is_renewed_every_two_minutes_and_otherwis
     controller.assert_settled().await;
     let (before, writes) = (stage.stored().await, controller.writes().len());
 
-    controller.offset.store(100, Ordering::Relaxed);
+    stage.ahead.store(100, Ordering::Relaxed);
     controller.assert_settled().await;
     assert_eq!(stage.stored().await, before);
-    controller.offset.store(125, Ordering::Relaxed);
+    stage.ahead.store(125, Ordering::Relaxed);
     let renewed = async || {
         let now = stage.stored().await;
         (time(&now[0]) != time(&before[0])).then_some(now)

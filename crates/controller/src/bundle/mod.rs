@@ -128,7 +128,7 @@ pub async fn run(context: Context, options: Options) {
 /// Waits for other settings; for ever, where there will be none.
 async fn changed(settings: &mut watch::Receiver<Arc<Settings>>) {
     if settings.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::candidate::{Candidate, shown};
-use super::{Obstacle, Place, Plan, Seen, Verdict, Why};
+use super::{Place, Seen, Verdict, Why};
 use crate::bundle::config_map::TooLong;
 use crate::field::FieldError;
 use crate::json;
@@ -12,7 +12,6 @@ use crate::service_account::{self, validation as identity};
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
-use crate::time::Timestamp;
 use crate::validation::{canary, conflicts, validate};
 
 /// The SidecarSets of the settings, which come before those of the cluster.
@@ -139,11 +138,6 @@ impl Judged {
 
     pub(super) fn verdicts(self) -> Vec<Verdict> {
         self.verdicts.into_values().collect()
-    }
-
-    /// A plan that says only what is in the way. Nobody can say then what will be in the bundle.
-    pub(super) fn without_steps(self, obstacle: Obstacle, look_again: Timestamp) -> Plan {
-        Plan { steps: Vec::new(), verdicts: Vec::new(), obstacle: Some(obstacle), look_again, length: 0 }
     }
 }
 

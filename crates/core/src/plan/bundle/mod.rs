@@ -150,7 +150,7 @@ pub fn plan(seen: Seen<'_>) -> Plan {
     let look_again = |time: Timestamp| Timestamp(time.0.saturating_add(interval(&seen.settings.bundle_source)));
     let config_maps = match fitting(&mut judged, seen) {
         Ok(config_maps) => config_maps,
-        Err(error) => return judged.without_steps(error.into(), look_again(seen.now)),
+        Err(error) => return obstructed(error.into(), look_again(seen.now)),
     };
     match write::steps(&config_maps, seen, interval(&seen.settings.bundle_source)) {
         Ok((steps, time)) => Plan {
@@ -160,8 +160,13 @@ pub fn plan(seen: Seen<'_>) -> Plan {
             look_again: look_again(time),
             length: write::length(&config_maps),
         },
-        Err(obstacle) => judged.without_steps(obstacle, look_again(seen.now)),
+        Err(obstacle) => obstructed(obstacle, look_again(seen.now)),
     }
+}
+
+/// A plan that says only what is in the way. Nobody can say then what will be in the bundle.
+fn obstructed(obstacle: Obstacle, look_again: Timestamp) -> Plan {
+    Plan { steps: Vec::new(), verdicts: Vec::new(), obstacle: Some(obstacle), look_again, length: 0 }
 }
 
 /// The ConfigMaps of what was judged, where need be without the changes that came last.

@@ -48,7 +48,7 @@ fn is_ours(config_map: &Value) -> bool {
     has_labels(config_map) || json::text(config_map, &["data", BUNDLE]).starts_with(FAMILY)
 }
 
-fn ours<'a>(seen: Seen<'a>) -> impl Iterator<Item = &'a Arc<Value>> {
+fn ours(seen: Seen<'_>) -> impl Iterator<Item = &Arc<Value>> {
     seen.config_maps.iter().filter(move |config_map| belongs(&seen.at.name, name(config_map)) && is_ours(config_map))
 }
 
