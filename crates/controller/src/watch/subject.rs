@@ -138,7 +138,7 @@ impl Subject {
         let is_finished = matches!(phase.as_str(), "Succeeded" | "Failed");
         let labels = pod.metadata.labels.clone();
         let injected = injected(pod.metadata.annotations.as_ref());
-        Self { is_finished, injected, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
+        Self { injected, is_finished, ..Self::new("Pod", pod.metadata, labels, pod.spec) }
     }
 
     /// A version of a SidecarSet, by its name and its hash, in eight bytes: there may be many Pods.

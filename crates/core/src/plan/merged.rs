@@ -8,8 +8,6 @@ mod objects;
 mod steps;
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,11 +8,11 @@ use super::*;
 use crate::lookup::ObjectRef;
 use crate::settings::Settings;
 
-pub(super) const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
-pub(super) const START: Timestamp = Timestamp(1_767_323_045);
+const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
+const START: Timestamp = Timestamp(1_767_323_045);
 
 /// Settings with SidecarSets of these names that merge, for Pods with the label `app: web`.
-pub(super) fn settings(sets: &[&str]) -> Settings {
+fn settings(sets: &[&str]) -> Settings {
     let sets: Vec<Value> = sets
         .iter()
         .map(|name| {
@@ -32,18 +32,18 @@ pub(super) fn settings(sets: &[&str]) -> Settings {
 
 /// A namespace, and what is known of it.
 #[derive(Clone)]
-pub(super) struct World {
-    pub settings: Settings,
-    pub namespace: Value,
-    pub pods: Vec<Value>,
-    pub objects: BTreeMap<String, Trio>,
-    pub unknown: Vec<String>,
-    pub idle: BTreeMap<String, Timestamp>,
-    pub now: Timestamp,
+struct World {
+    settings: Settings,
+    namespace: Value,
+    pods: Vec<Value>,
+    objects: BTreeMap<String, Trio>,
+    unknown: Vec<String>,
+    idle: BTreeMap<String, Timestamp>,
+    now: Timestamp,
 }
 
 impl World {
-    pub(super) fn new(sets: &[&str]) -> Self {
+    fn new(sets: &[&str]) -> Self {
         Self {
             settings: settings(sets),
             namespace: json!({"metadata": {"name": "shop", "labels": {}}, "status": {"phase": "Active"}}),
@@ -102,7 +102,7 @@ impl World {
         self
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    fn plan(&self) -> Plan {
         let demands = Demands::new(&self.settings.sidecar_sets, &self.settings, &self.namespace);
         let needed = needed(&demands, &self.namespace, self.pods.iter(), &|_| true);
         let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
