@@ -8,6 +8,8 @@ mod objects;
 mod steps;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,11 +8,11 @@ use super::*;
 use crate::lookup::ObjectRef;
 use crate::settings::Settings;
 
-const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
+pub(super) const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
 const START: Timestamp = Timestamp(1_767_323_045);
 
 /// Settings with SidecarSets of these names that merge, for Pods with the label `app: web`.
-fn settings(sets: &[&str]) -> Settings {
+pub(super) fn settings(sets: &[&str]) -> Settings {
     let sets: Vec<Value> = sets
         .iter()
         .map(|name| {
@@ -32,18 +32,18 @@ fn settings(sets: &[&str]) -> Settings {
 
 /// A namespace, and what is known of it.
 #[derive(Clone)]
-struct World {
-    settings: Settings,
-    namespace: Value,
-    pods: Vec<Value>,
-    objects: BTreeMap<String, Trio>,
-    unknown: Vec<String>,
-    idle: BTreeMap<String, Timestamp>,
-    now: Timestamp,
+pub(super) struct World {
+    pub(super) settings: Settings,
+    pub(super) namespace: Value,
+    pub(super) pods: Vec<Value>,
+    pub(super) objects: BTreeMap<String, Trio>,
+    pub(super) unknown: Vec<String>,
+    pub(super) idle: BTreeMap<String, Timestamp>,
+    pub(super) now: Timestamp,
 }
 
 impl World {
-    fn new(sets: &[&str]) -> Self {
+    pub(super) fn new(sets: &[&str]) -> Self {
         Self {
             settings: settings(sets),
             namespace: json!({"metadata": {"name": "shop", "labels": {}}, "status": {"phase": "Active"}}),
@@ -102,7 +102,7 @@ impl World {
         self
     }
 
-    fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         let demands = Demands::new(&self.settings.sidecar_sets, &self.settings, &self.namespace);
         let needed = needed(&demands, &self.namespace, self.pods.iter(), &|_| true);
         let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
