@@ -9,7 +9,7 @@ use crate::lookup::ObjectRef;
 use crate::settings::Settings;
 
 pub(super) const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
-pub(super) const START: Timestamp = Timestamp(1_767_323_045);
+const START: Timestamp = Timestamp(1_767_323_045);
 
 /// Settings with SidecarSets of these names that merge, for Pods with the label `app: web`.
 pub(super) fn settings(sets: &[&str]) -> Settings {
@@ -33,13 +33,13 @@ pub(super) fn settings(sets: &[&str]) -> Settings {
 /// A namespace, and what is known of it.
 #[derive(Clone)]
 pub(super) struct World {
-    pub settings: Settings,
-    pub namespace: Value,
-    pub pods: Vec<Value>,
-    pub objects: BTreeMap<String, Trio>,
-    pub unknown: Vec<String>,
-    pub idle: BTreeMap<String, Timestamp>,
-    pub now: Timestamp,
+    pub(super) settings: Settings,
+    pub(super) namespace: Value,
+    pub(super) pods: Vec<Value>,
+    pub(super) objects: BTreeMap<String, Trio>,
+    pub(super) unknown: Vec<String>,
+    pub(super) idle: BTreeMap<String, Timestamp>,
+    pub(super) now: Timestamp,
 }
 
 impl World {
