@@ -163,11 +163,11 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
     });
     apply(&client, &ceiling.to_string(), "manifests").await.unwrap();
-    for name in ["merged", "audited"] {
+    for name in ["merged", "audited", "kruise-system"] {
         create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
     }
     let installation = Installation::prepare(&cluster, &settings(), &[], &[]).await;
-    let controllers = Controllers::install(&cluster, &["--token-namespaces", "audited", "--no-system-role"]).await;
+    let controllers = Controllers::install(&cluster, &["--token-namespaces", "audited"]).await;
     installation.start_server().await;
     installation.register(&installation.authority()).await;
     controllers.start("one").await;
@@ -187,7 +187,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         pods.items.into_iter().next().map(|pod| serde_json::to_value(pod).unwrap())
     };
     let pod = wait("a Pod of the Deployment", &controllers, stored).await;
-    assert_eq!(names(&pod, "/spec/containers"), ["app", "logs", "metrics"]);
+    assert_eq!(names(&pod, "/spec/containers"), ["logs", "metrics", "app"]);
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap().to_owned();
     assert!(account.starts_with("sidecarset-merged-"), "{account}");
     let roles: Api<Role> = Api::namespaced(client.clone(), "merged");
@@ -229,13 +229,13 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     let audited = async || {
         let pods = pods.list(&ListParams::default()).await.unwrap();
         let pods = pods.items.into_iter().map(|pod| serde_json::to_value(pod).unwrap());
-        pods.into_iter().find(|pod| names(pod, "/spec/containers") == ["app", "audit"])
+        pods.into_iter().find(|pod| names(pod, "/spec/containers") == ["audit", "app"])
     };
     let pod = wait("a Pod with the sidecar", &controllers, audited).await;
     assert_eq!(pod["spec"]["serviceAccountName"], "default");
     let mounts = |container: usize| names(&pod, &format!("/spec/containers/{container}/volumeMounts"));
-    assert!(mounts(0).iter().all(|name| name.starts_with("kube-api-access-")), "{:?}", mounts(0));
-    assert!(mounts(1).iter().any(|name| name.starts_with("sidecarset-sa-")), "{:?}", mounts(1));
+    assert!(mounts(1).iter().all(|name| name.starts_with("kube-api-access-")), "{:?}", mounts(1));
+    assert!(mounts(0).iter().any(|name| name.starts_with("sidecarset-sa-")), "{:?}", mounts(0));
 
     // Nothing was refused to the controllers: what is rendered is enough.
     let logs = controllers.logs();

@@ -15,7 +15,7 @@ use pillion_core::service_account::decide::Asking;
 use pillion_core::service_account::declared::Declared;
 use pillion_core::service_account::{merged, names};
 use pillion_testenv::{Cluster, Options};
-use pillion_testkit::identity::table::{Row, rows, shown};
+use pillion_testkit::identity::table::{Row, rows, shown, unchanged};
 use pillion_testkit::identity::{Account, Accounts, Scenario, Set};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -107,8 +107,6 @@ fn web(mode: &str, edit: fn(&mut Value)) -> Value {
     pod
 }
 
-fn untouched(_: &mut Value) {}
-
 /// Creates an object: as it is stored, or the status code and the message.
 async fn created<K>(client: &Client, namespace: &str, object: &Value) -> Result<Value, (u16, String)>
 where
@@ -157,7 +155,7 @@ async fn a1_who_holds_the_merged_accounts_token(#[values("SidecarsOnly", "Pod")]
 #[tokio::test]
 async fn g5_pods_wait_for_the_merged_objects() {
     let (client, namespace) = namespace(&accounts()).await;
-    let refused = async || created::<Pod>(&client, &namespace, &web("SidecarsOnly", untouched)).await.unwrap_err();
+    let refused = async || created::<Pod>(&client, &namespace, &web("SidecarsOnly", unchanged)).await.unwrap_err();
     let [account, role, binding] = objects("SidecarsOnly", &namespace);
     let name = merged_name("SidecarsOnly");
     let missing = |kind: &str| {
@@ -178,7 +176,7 @@ async fn g5_pods_wait_for_the_merged_objects() {
     assert_waits(refused().await, "RoleBinding");
     create(&Api::<RoleBinding>::namespaced(client.clone(), &namespace), &binding).await.unwrap();
 
-    let stored = created::<Pod>(&client, &namespace, &web("SidecarsOnly", untouched)).await.unwrap();
+    let stored = created::<Pod>(&client, &namespace, &web("SidecarsOnly", unchanged)).await.unwrap();
     assert_eq!(names_in(&stored, "/spec/containers"), ["app", "a-main", "b-main"]);
 }
 
@@ -190,7 +188,7 @@ async fn g2_an_account_for_other_sets_is_refused() {
     made[0]["metadata"]["annotations"][names::SIDECAR_SETS] = json!("a-sidecarsonly,c");
     make(&client, &namespace, &made).await;
 
-    let (code, message) = created::<Pod>(&client, &namespace, &web("SidecarsOnly", untouched)).await.unwrap_err();
+    let (code, message) = created::<Pod>(&client, &namespace, &web("SidecarsOnly", unchanged)).await.unwrap_err();
 
     assert_eq!(code, 403, "{message}");
     assert!(message.contains("\"a-sidecarsonly,c\" where \"a-sidecarsonly,b-sidecarsonly\" belongs"), "{message}");
@@ -202,7 +200,7 @@ async fn g2_an_account_for_other_sets_is_refused() {
 async fn the_token_of_the_sidecars_is_the_merged_accounts() {
     let (client, namespace) = namespace(&accounts()).await;
     make(&client, &namespace, &objects("SidecarsOnly", &namespace)).await;
-    let stored = created::<Pod>(&client, &namespace, &web("SidecarsOnly", untouched)).await.unwrap();
+    let stored = created::<Pod>(&client, &namespace, &web("SidecarsOnly", unchanged)).await.unwrap();
     let (cluster, name) = (installation().await.cluster, merged_name("SidecarsOnly"));
     assert_eq!(stored["spec"]["containers"][0]["name"], "app");
     assert_eq!(stored["spec"]["containers"][0].get("volumeMounts"), None, "{stored:#}");

@@ -3,13 +3,13 @@
 
 mod support;
 
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::Status;
 use kube::{Api, ResourceExt as _};
 use pillion_testenv::{Cluster, Options};
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{Installation, create, dynamic, log_agent};
+use support::{Installation, create, dry_run, dynamic, log_agent};
 use tokio::sync::OnceCell;
 
 const NEW: &str = "apps.kruise.io/v1beta1";
@@ -159,8 +159,7 @@ async fn a_set_has_a_status_apart_and_can_be_deleted() {
 /// What nobody may have reaches the store through no version: a dry run is checked like the rest.
 #[tokio::test]
 async fn a_dry_run_is_checked_too() {
-    let dry = PostParams { dry_run: true, ..PostParams::default() };
     let wrong = set(NEW, "dry", &json!({"containers": [{"name": "Agent", "image": "agent:1"}]}));
     let wrong = serde_json::from_value(wrong).unwrap();
-    assert_eq!(refusal(sets(NEW).await.create(&dry, &wrong).await).code, 422);
+    assert_eq!(refusal(sets(NEW).await.create(&dry_run(), &wrong).await).code, 422);
 }

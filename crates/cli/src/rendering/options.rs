@@ -192,9 +192,6 @@ pub struct Controller {
     /// Leave out the NetworkPolicy.
     #[arg(long)]
     pub no_network_policy: bool,
-    /// Leave out the Role for the systemNamespace: where that namespace does not exist, as without OpenKruise.
-    #[arg(long)]
-    pub no_system_role: bool,
 }
 
 fn label(text: &str) -> Result<String, String> {

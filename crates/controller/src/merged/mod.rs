@@ -35,7 +35,7 @@ pub use uninstall::{Uninstalled, uninstall};
 pub const CONTROLLER: &str = "merged-serviceaccounts";
 
 /// How it works.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How long things take.
     pub times: Times,

@@ -23,9 +23,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
-use crate::watch::Change;
+use crate::sets::Cached;
+use crate::watch::{Change, phase};
 use memory::{Attempt, Memory};
-use needs::{Known, Needed};
+use needs::{Needed, needed};
 use report::Trouble;
 use requests::Stopped;
 use seen::{Place, Seen};
@@ -65,7 +66,7 @@ pub async fn run(context: Context, options: Options) {
         context: context.clone(),
         lifetime: options.lifetime.max(LIFETIME_MIN),
         seen,
-        known: Known::default(),
+        sets: Cached::default(),
         memory: Mutex::default(),
     });
     let measured = Arc::clone(&tokens);
@@ -79,7 +80,7 @@ pub async fn run(context: Context, options: Options) {
 
 fn is_concerned(change: &Change) -> bool {
     // Whatever makes Pods is listed in `watch`; what others write is not looked at here.
-    !matches!(change.kind, "Role" | "RoleBinding" | "ConfigMap" | "Secret")
+    !matches!(change.kind, "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
 }
 
 async fn tell_of_settings(context: &Context) {
@@ -95,7 +96,7 @@ struct Tokens {
     context: Context,
     lifetime: u32,
     seen: Seen,
-    known: Known,
+    sets: Cached,
     memory: Mutex<Memory>,
 }
 
@@ -108,7 +109,7 @@ impl Tokens {
             self.remember(|memory| memory.forget(&name));
             return Done::Settled;
         }
-        let needed = self.known.needed(&self.context, namespace, &|account| self.seen.is_there(&name, account));
+        let needed = needed(&self.context, &self.sets, namespace, &|account| self.seen.is_there(&name, account));
         let secrets = match self.seen.secrets(&name) {
             Place::Listed(secrets) => secrets,
             Place::NotListed(problem) => {
@@ -224,6 +225,5 @@ impl Tokens {
 }
 
 fn is_terminating(namespace: &Namespace) -> bool {
-    let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
-    namespace.metadata.deletion_timestamp.is_some() || phase == Some("Terminating")
+    namespace.metadata.deletion_timestamp.is_some() || phase(namespace) == "Terminating"
 }

@@ -1,18 +1,17 @@
 //! Who needs a token of which ServiceAccount.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::demand::Demands;
 use pillion_core::plan::tokens::Needs;
 use pillion_core::service_account::names;
-use pillion_core::settings::Settings;
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::sets::Sets;
+use crate::sets::Cached;
 use crate::watch::Subject;
 
 /// What a namespace needs, and for whom.
@@ -68,47 +67,21 @@ fn is_pod(subject: &Subject) -> bool {
     subject.kind == "Pod"
 }
 
-/// The SidecarSets, read once for as long as nothing of them changes: every namespace asks for them.
-#[derive(Default)]
-pub(super) struct Known(Mutex<Option<Read>>);
-
-struct Read {
-    settings: Arc<Settings>,
-    resources: Vec<Arc<Value>>,
-    sets: Arc<Sets>,
-}
-
-impl Known {
-    /// What a namespace needs; `is_there` says whether it has an account.
-    pub(super) fn needed(&self, context: &Context, namespace: &Namespace, is_there: &dyn Fn(&str) -> bool) -> Needed {
-        let subjects = context.cluster.subjects(&namespace.name_any());
-        if subjects.is_empty() {
-            return Needed::default();
-        }
-        let settings = context.settings.borrow().clone();
-        let sets = self.sets(&settings, context.cluster.sidecar_sets.all());
-        let namespace = json!({"metadata": {"name": namespace.name_any(), "labels": namespace.labels()}});
-        let demands = Demands::new(&sets.sets, &settings, &namespace);
-        Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
+/// What a namespace needs; `is_there` says whether it has an account.
+pub(super) fn needed(
+    context: &Context,
+    sets: &Cached,
+    namespace: &Namespace,
+    is_there: &dyn Fn(&str) -> bool,
+) -> Needed {
+    let subjects = context.cluster.subjects(&namespace.name_any());
+    if subjects.is_empty() {
+        return Needed::default();
     }
-
-    fn sets(&self, settings: &Arc<Settings>, resources: Vec<Arc<Value>>) -> Arc<Sets> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |read: &Read| {
-            Arc::ptr_eq(&read.settings, settings)
-                && read.resources.len() == resources.len()
-                && read.resources.iter().zip(&resources).all(|(one, other)| Arc::ptr_eq(one, other))
-        };
-        if let Some(read) = known.as_ref().filter(|read| is_same(read)) {
-            return Arc::clone(&read.sets);
-        }
-        let sets = Arc::new(Sets::union(settings, resources.iter().map(AsRef::as_ref)));
-        if let Some(problem) = &sets.problem {
-            tracing::warn!(controller = super::NAME, problem, "the SidecarSets of the settings are left out");
-        }
-        *known = Some(Read { settings: Arc::clone(settings), resources, sets: Arc::clone(&sets) });
-        sets
-    }
+    let (settings, sets) = (context.settings.borrow().clone(), sets.get(context));
+    let namespace = json!({"metadata": {"name": namespace.name_any(), "labels": namespace.labels()}});
+    let demands = Demands::new(&sets.sets, &settings, &namespace);
+    Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
 }
 
 #[cfg(test)]

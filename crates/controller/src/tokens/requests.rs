@@ -9,15 +9,13 @@ use pillion_core::plan::Step;
 use pillion_core::plan::tokens::{self as plan, Foreign, Minted, Move, Secret, Why};
 use pillion_core::service_account::names;
 use pillion_core::time::Timestamp;
-use tokio::time::timeout;
 
 use super::NAME;
 use crate::context::Context;
+use crate::read;
 use crate::watch::{PodObject, Subject};
-use crate::write::{self, PATIENCE, Problem, WriteError};
+use crate::write::{self, Problem, WriteError};
 
-/// How many Pods are read at once.
-const PAGE: u32 = 500;
 /// Pods that have ended hold nothing.
 const ALIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -88,7 +86,8 @@ async fn create(context: &Context, namespace: &str, account: &str) -> Result<Sec
     // Either the watch has not shown ours yet, or it never will.
     let name = names::token_secret(account);
     let api: Api<SecretObject> = Api::namespaced(context.client.clone(), namespace);
-    let found = ask("get", "Secret", namespace, &name, api.get(&name)).await?;
+    let found = read::one(&api, &name).await.map_err(|problem| failure("get", "Secret", namespace, &name, problem))?;
+    let Some(found) = found else { return Err(error.into()) };
     let found = serde_json::to_value(found).unwrap_or_default();
     match Secret::of(&found) {
         Ok(_) => Err(error.into()),
@@ -120,8 +119,8 @@ async fn ask_for_token(
     let request: TokenRequest = serde_json::from_value(plan::request(secret, account_uid, lifetime))
         .map_err(|_| unusable("the request has another form than the API server's"))?;
     let params = PostParams::default();
-    let asked = api.create_token_request(account, &params, &request);
-    let answer = ask("create", "TokenRequest", namespace, account, asked).await?;
+    let asked = read::in_time(api.create_token_request(account, &params, &request)).await;
+    let answer = asked.map_err(|problem| failure("create", "TokenRequest", namespace, account, problem))?;
     let status = answer.status.and_then(|status| Some((status.token?, status.expiration_timestamp?)));
     let (token, expires) = status.ok_or_else(|| unusable("there is no token in the answer"))?;
     let data = serde_json::to_value(ByteString(token.into_bytes())).unwrap_or_default();
@@ -135,36 +134,14 @@ async fn ask_for_token(
 async fn is_mounted(context: &Context, secret: &Secret) -> Result<bool, WriteError> {
     let Secret { namespace, name, .. } = secret;
     let api: Api<PodObject> = Api::namespaced_with(context.client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
-    let mut params = ListParams::default().fields(ALIVE).limit(PAGE);
-    loop {
-        let page = ask("list", "Pod", namespace, name, api.list(&params)).await?;
-        let mounts = |pod: PodObject| {
-            let pod = Subject::of_pod(pod);
-            !pod.is_finished && pod.token_secrets.contains(name)
-        };
-        let token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
-        if page.items.into_iter().any(mounts) {
-            return Ok(true);
-        }
-        let Some(token) = token else { return Ok(false) };
-        params = params.continue_token(&token);
-    }
-}
-
-/// A request that is none of the plan's steps.
-async fn ask<T>(
-    verb: &'static str,
-    kind: &str,
-    namespace: &str,
-    name: &str,
-    request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, WriteError> {
-    let problem = match timeout(PATIENCE, request).await {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(error)) => Problem::of(&error),
-        Err(_) => Problem::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
+    let mut is_mounted = false;
+    let see = |pod: PodObject| {
+        let pod = Subject::of_pod(pod);
+        is_mounted |= !pod.is_finished && pod.token_secrets.contains(name);
     };
-    Err(failure(verb, kind, namespace, name, problem))
+    let listed = read::pages(&api, ListParams::default().fields(ALIVE), see).await;
+    listed.map_err(|problem| failure("list", "Pod", namespace, name, problem))?;
+    Ok(is_mounted)
 }
 
 fn failure(verb: &'static str, kind: &str, namespace: &str, name: &str, problem: Problem) -> WriteError {

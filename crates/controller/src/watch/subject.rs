@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Object;
-use pillion_core::{json, names as stored, service_account::names};
+use pillion_core::service_account::{names, tokens};
+use pillion_core::{json, names as stored};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ pub struct Subject {
     /// Its `metadata.uid`.
     pub uid: String,
     /// A Pod with what decides about identities, and nothing else: labels, `serviceAccountName`,
-    /// `automountServiceAccountToken`.
+    /// `automountServiceAccountToken`, and the containers that mount a further token, with its volume (B0).
     pub pod: Value,
     /// The Secrets with tokens of sidecars that it mounts, ascending.
     pub token_secrets: Vec<String>,
@@ -41,7 +42,23 @@ pub(super) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
 pub(crate) struct PodSpec {
     service_account_name: Option<String>,
     automount_service_account_token: Option<bool>,
+    init_containers: Option<Vec<Container>>,
+    containers: Option<Vec<Container>>,
     volumes: Option<Vec<Volume>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    name: String,
+    volume_mounts: Option<Vec<Mount>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Mount {
+    name: String,
+    mount_path: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -57,6 +74,7 @@ pub(super) struct NoStatus {}
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct Volume {
+    name: String,
     secret: Option<SecretVolume>,
     projected: Option<Projected>,
 }
@@ -77,6 +95,8 @@ struct Projected {
 #[serde(default)]
 struct Source {
     secret: Option<SecretSource>,
+    #[serde(rename = "serviceAccountToken")]
+    token: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -142,13 +162,19 @@ impl Subject {
 
     fn new(kind: &'static str, metadata: ObjectMeta, labels: Option<BTreeMap<String, String>>, spec: PodSpec) -> Self {
         let namespace = metadata.namespace.unwrap_or_default();
-        let pod = json!({
+        let mut pod = json!({
             "metadata": {"namespace": namespace, "labels": labels.unwrap_or_default()},
             "spec": {
-                "serviceAccountName": spec.service_account_name.unwrap_or_default(),
+                "serviceAccountName": spec.service_account_name.as_deref().unwrap_or_default(),
                 "automountServiceAccountToken": spec.automount_service_account_token
             }
         });
+        if let (Some((containers, volumes)), Some(fields)) =
+            (further_tokens(&spec), pod.pointer_mut("/spec").and_then(Value::as_object_mut))
+        {
+            fields.insert("containers".to_owned(), containers);
+            fields.insert("volumes".to_owned(), volumes);
+        }
         let mut token_secrets: Vec<String> = spec
             .volumes
             .unwrap_or_default()
@@ -165,6 +191,27 @@ impl Subject {
         let (name, uid) = (metadata.name.unwrap_or_default(), metadata.uid.unwrap_or_default());
         Self { kind, namespace, name, uid, pod, token_secrets, injected: Vec::new(), is_finished: false }
     }
+}
+
+/// The containers that mount a token of the Pod's account besides the automounted one, and the volumes that project them;
+/// nothing for nearly every Pod.
+fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
+    let projects = |volume: &&Volume| {
+        let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        sources.any(|source| source.token.is_some())
+    };
+    let volumes: Vec<&Volume> = spec.volumes.iter().flatten().filter(projects).collect();
+    if volumes.is_empty() {
+        return None;
+    }
+    let volumes = json!(volumes);
+    let all = spec.init_containers.iter().chain(&spec.containers).flatten();
+    let holds = |container: &&Container| {
+        let alone = json!({"spec": {"containers": [container], "volumes": volumes}});
+        tokens::further_token(&alone, &tokens::Owners::new()).is_some()
+    };
+    let holders: Vec<&Container> = all.filter(holds).collect();
+    (!holders.is_empty()).then(|| (json!(holders), volumes))
 }
 
 /// What a Pod's annotation of hashes says: a JSON object by the names of SidecarSets.

@@ -41,6 +41,27 @@ fn of_a_pod_what_decides_about_identities_is_kept() {
 }
 
 #[test]
+fn b0_a_container_with_a_further_token_is_seen() {
+    let volume =
+        |name: &str, token: Value| json!({"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}});
+    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
+    let automount = mount("kube-api-access-x", "/var/run/secrets/kubernetes.io/serviceaccount");
+    let of = |mounts: Value| {
+        let container = json!({"name": "app", "image": "app", "volumeMounts": mounts});
+        let token = json!({"path": "token"});
+        let volumes =
+            [volume("kube-api-access-x", token.clone()), volume("vault", token), json!({"name": "a", "emptyDir": {}})];
+        pod(json!({"metadata": {"name": "web"}, "spec": {"containers": [container], "volumes": volumes}})).pod["spec"]
+            .clone()
+    };
+    assert_eq!(of(json!([automount])).get("containers"), None);
+    let seen = of(json!([automount, mount("vault", "/vault")]));
+    assert_eq!(seen["containers"][0]["name"], "app");
+    assert_eq!(seen["volumes"][1]["name"], "vault");
+    assert!(pillion_core::pod::Pod::decode(&json!({"spec": seen})).is_ok());
+}
+
+#[test]
 fn g6_a_workload_that_belongs_to_another_is_left_out() {
     let of = |owners: Value| {
         workload(json!({

@@ -118,9 +118,7 @@ fn a1_table_as_measured(
 /// The same rows with Pillion in place of that policy: in mode `Pod` alone, which has to be allowed, the app holds the
 /// token of `x`.
 #[rstest]
-fn a1_table_with_pillion_the_app_goes_without_the_sidecars_token(
-    #[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str,
-) {
+fn a1_table_with_pillion(#[values("SidecarsOnly", "Isolate", "Pod")] mode: &'static str) {
     for row in rows() {
         let set = Set::new("a", Some("x"), mode);
         let scenario =

@@ -112,8 +112,8 @@ async fn c3_the_api_server_refuses_a_token_that_is_invalid() {
     until("the token being refused", SOON, refused).await.unwrap();
     let back = Patch::Merge(json!({"metadata": {"labels": {INVALID: null}}}));
     fixture.secrets(&namespace).patch("s", &PatchParams::default(), &back).await.unwrap();
-    let taken = async || fixture.bearer(&token).await;
-    until("the token being taken", SOON, taken).await.unwrap();
+    let accepted = async || fixture.bearer(&token).await;
+    until("the token being taken", SOON, accepted).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use rstest::rstest;
@@ -21,10 +21,10 @@ async fn begin(fixture: &Fixture, name: &str) -> String {
 /// Waits until everything is as it should be, and makes sure that nothing is doubled.
 async fn end(fixture: &Fixture, namespace: &str) {
     let right = async || {
-        let secrets = fixture.secrets(namespace).list(&Default::default()).await.ok()?.items;
+        let secrets = fixture.secrets(namespace).list(&ListParams::default()).await.ok()?.items;
         let [secret] = secrets.as_slice() else { return None };
         let named = fixture.named(namespace, "bot").await;
-        let accounts = fixture.accounts(namespace).list(&Default::default()).await.ok()?.items.len();
+        let accounts = fixture.accounts(namespace).list(&ListParams::default()).await.ok()?.items.len();
         let root = fixture.maps(namespace).get_opt("kube-root-ca.crt").await.ok()??.data?;
         let is_right = named == ["config", "s"]
             && accounts == 2

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config, ResourceExt as _};
@@ -158,8 +159,8 @@ impl Fixture {
     /// Who the API server takes the bearer of a token for; nobody where it takes none.
     pub async fn bearer(&self, token: &str) -> Option<String> {
         let client = self.cluster.as_bearer(token).client().await.unwrap();
-        let reviews = Api::<k8s_openapi::api::authentication::v1::SelfSubjectReview>::all(client);
-        match reviews.create(&PostParams::default(), &Default::default()).await {
+        let reviews = Api::<SelfSubjectReview>::all(client);
+        match reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await {
             Ok(review) => review.status.unwrap().user_info.unwrap().username,
             Err(kube::Error::Api(status)) if status.code == 401 => None,
             Err(error) => panic!("{error}"),

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use pillion_controller::Clock;
 use pillion_controller::token_secret::SigningKey;
 use pillion_testenv::faults::Faults;
@@ -42,7 +42,7 @@ async fn c2_6_a_token_secret_is_filled_with_a_token_that_ends_with_it() {
     let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
     fixture.secrets(&namespace).patch("s", &PatchParams::default(), &label).await.unwrap();
     assert_eq!(settled(&faults).await, before, "{:?}", faults.requests());
-    let all = fixture.secrets(&namespace).list(&Default::default()).await.unwrap();
+    let all = fixture.secrets(&namespace).list(&ListParams::default()).await.unwrap();
     assert_eq!(all.items.len(), 1);
 
     // What somebody takes out is filled in again.
@@ -71,7 +71,7 @@ async fn c2_3_and_c2_5_secrets_go_with_their_account() {
         "metadata": {"name": "opaque", "annotations": {"kubernetes.io/service-account.name": "missing"}}
     });
     let opaque: Secret = serde_json::from_value(opaque).unwrap();
-    fixture.secrets(&namespace).create(&Default::default(), &opaque).await.unwrap();
+    fixture.secrets(&namespace).create(&PostParams::default(), &opaque).await.unwrap();
     for (name, account) in [("a", "bot"), ("b", "bot"), ("c", "other")] {
         fixture.secret(&namespace, name, account).await;
         fixture.token(&namespace, name, |_| true).await;
@@ -118,7 +118,7 @@ async fn c2_9_what_was_missed_is_made_up_for_at_the_start() {
     fixture.secret(&namespace, "orphan", "missing").await;
     fixture.secret(&namespace, "empty", "bot").await;
     let opaque: Secret = serde_json::from_value(json!({"metadata": {"name": "bot-token-zzzzz"}})).unwrap();
-    fixture.secrets(&namespace).create(&Default::default(), &opaque).await.unwrap();
+    fixture.secrets(&namespace).create(&PostParams::default(), &opaque).await.unwrap();
 
     let running = fixture.start_tokens(&Faults::none(), Clock::system(), token_options(fixture.cluster)).await;
 

@@ -61,6 +61,13 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
             rights::CEILING
         ));
     }
+    if running.contains(&Name::Bundle) {
+        notes.push(format!(
+            "the Role in namespace \"{}\" needs this namespace to exist; where it does not, set systemNamespace in the \
+             settings",
+            input.needs.system_namespace
+        ));
+    }
     Ok(Rendered { documents, notes })
 }
 

@@ -33,10 +33,14 @@ pub fn documents(options: &Controller, needs: &Needs, running: &BTreeSet<Name>, 
     let mut all = access::documents(RBAC, of(instance, None, about), &everywhere(&is));
     let about = "In the controllers' own namespace: who of them works, and the compiled SidecarSets.";
     all.extend(access::documents(RBAC, of(instance, Some(&options.namespace), about), &at_home(options, needs, &is)));
-    if is(Name::Bundle) && !options.no_system_role {
+    if is(Name::Bundle) {
         let about = "What is read in the systemNamespace of the settings.";
         let why = "Revisions that SidecarSets ask for, so that the policy need not look them up.";
-        let grants = [Grant::new("apps", &["controllerrevisions"], READ, why)];
+        let mut grants = vec![Grant::new("apps", &["controllerrevisions"], READ, why)];
+        if needs.reads_whitelist {
+            let why = "The whitelist of patchPodMetadata, which the settings do not have.";
+            grants.push(Grant::new("", &["configmaps"], READ, why).of(&["kruise-configuration"]));
+        }
         all.extend(access::documents(RBAC, of(instance, Some(&needs.system_namespace), about), &grants));
     }
     if is(Name::SidecarTokens) {

@@ -1,0 +1,377 @@
+//! Merged ServiceAccounts on a real API server (`serviceaccounts.md` A6).
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+#![allow(clippy::ref_option, reason = "what is there is looked at as it was read")]
+
+mod merged;
+mod support;
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client};
+use merged::{Controller, NAME, Place, both, cluster, finalizers, is_marked, set, settings, uid};
+use pillion::rendering::crd;
+use pillion::rendering::document::to_yaml;
+use pillion_controller::merged::uninstall;
+use pillion_testenv::faults::{Fault, Faults};
+use pillion_testenv::{apply, until};
+use rstest::rstest;
+use serde_json::{Value, json};
+use support::{SOON, create, dynamic};
+
+/// How long something is not needed before it is collected, and how long it is marked then.
+const IDLE: i64 = 601;
+const PENDING: i64 = 61;
+
+#[tokio::test]
+async fn g_the_life_of_a_merged_account() {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let controller = Controller::admin(cluster, Faults::none()).await;
+    place.deployment().await;
+    place.ready(&both()).await;
+    let requests = controller.faults.requests();
+    let writes: Vec<String> =
+        requests.iter().filter(|request| request.contains(&place.name)).map(|request| kind_of(request)).collect();
+    let made = ["POST serviceaccounts", "PATCH serviceaccounts", "POST roles", "PATCH roles", "POST rolebindings"];
+    assert_eq!(writes[..6], [&["GET pods"], &made[..]].concat(), "{writes:?}");
+    let made = place.objects().await;
+    assert_eq!(finalizers(&made[0]), json!(["sa.pillion.dev/a", "sa.pillion.dev/b"]));
+
+    // Permissions are edited.
+    let edited = settings(&[set("a", "watch"), set("b", "list")]);
+    controller.settings.send_replace(edited.clone());
+    place.ready(&edited).await;
+    assert_eq!(uid(&place.objects().await[1]), uid(&made[1]));
+
+    // One set is deleted while a Pod runs.
+    place.pod("web").await;
+    controller.settings.send_replace(settings(&[set("a", "watch")]));
+    let is_released = |object: &Option<Value>| object.is_some() && finalizers(object).is_null();
+    place.objects_that("finalizers being gone", |objects| objects.iter().all(is_released)).await;
+    place.delete_deployment().await;
+    controller.advance(IDLE);
+    place.poke().await;
+    let before = controller.faults.count();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(!place.objects().await.iter().any(is_marked));
+    assert_eq!(controller.faults.requests()[before..], [""; 0], "a watch shows the Pod");
+
+    // The Pod goes.
+    place.delete_pod("web").await;
+    until("the Pod being seen to go", SOON, async || {
+        controller.advance(IDLE);
+        place.poke().await;
+        place.objects().await.iter().all(is_marked).then_some(())
+    })
+    .await
+    .unwrap();
+    controller.advance(PENDING);
+    place.poke().await;
+    place.gone().await;
+}
+
+/// `PATCH roles` of a request.
+fn kind_of(request: &str) -> String {
+    let (method, target) = request.split_once(' ').unwrap();
+    let path = target.split('?').next().unwrap();
+    let kinds = ["serviceaccounts", "rolebindings", "roles", "pods", "events"];
+    let kind = kinds.into_iter().find(|kind| path.contains(&format!("/{kind}"))).unwrap_or(path);
+    format!("{method} {kind}")
+}
+
+#[tokio::test]
+async fn nothing_is_asked_or_written_while_nothing_changes() {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let controller = Controller::admin(cluster, Faults::none()).await;
+    place.deployment().await;
+    place.ready(&both()).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let before = controller.faults.count();
+    for _ in 0..5 {
+        place.poke().await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    }
+    place.delete_deployment().await;
+    assert_eq!(controller.faults.requests()[before..], [""; 0]);
+    controller.kill().await;
+    uninstall(&place.client).await.unwrap();
+    place.gone().await;
+}
+
+/// Makes, follows and collects a merged account, with one fault: the same end, whatever the fault.
+async fn lives_through(number: usize, fault: Fault) -> usize {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let faults = Faults::at(number, fault);
+    let mut controller = Controller::admin(cluster, faults.clone()).await;
+    place.deployment().await;
+    let stages = async {
+        place.ready(&both()).await;
+        place.delete_deployment().await;
+    };
+    // Whoever is killed in the middle is followed by another one.
+    let kills = matches!(fault, Fault::StopBefore | Fault::StopAfter);
+    tokio::pin!(stages);
+    let mut is_killed = false;
+    loop {
+        tokio::select! {
+            () = &mut stages => break,
+            () = faults.stopped(), if kills && !is_killed => {
+                controller = successor(cluster, controller).await;
+                is_killed = true;
+            }
+        }
+    }
+    let collected = async || {
+        if kills && !is_killed && is_stopped(&faults).await {
+            return Some(false);
+        }
+        controller.advance(IDLE);
+        place.poke().await;
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        place.objects().await.iter().all(Option::is_none).then_some(true)
+    };
+    let is_gone = until("all being gone", SOON, collected).await.unwrap();
+    if !is_gone {
+        controller = successor(cluster, controller).await;
+        let collected = async || {
+            controller.advance(IDLE);
+            place.poke().await;
+            tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+            place.objects().await.iter().all(Option::is_none).then_some(())
+        };
+        until("all being gone", SOON, collected).await.unwrap();
+    }
+    faults.count()
+}
+
+async fn is_stopped(faults: &Faults) -> bool {
+    tokio::time::timeout(std::time::Duration::ZERO, faults.stopped()).await.is_ok()
+}
+
+async fn successor(cluster: &pillion_testenv::Cluster, killed: Controller) -> Controller {
+    let ahead = killed.ahead();
+    killed.kill().await;
+    Controller::start(cluster.as_admin().config().await.unwrap(), Faults::none(), both(), ahead)
+}
+
+#[rstest]
+#[case::an_error(Fault::Refused(500))]
+#[case::a_conflict(Fault::Refused(409))]
+#[case::no_answer(Fault::AnswerLost)]
+#[case::killed_between(Fault::StopAfter)]
+#[tokio::test]
+async fn each_request_may_fail_once(#[case] fault: Fault) {
+    let mut number = 1;
+    while lives_through(number, fault).await >= number {
+        number += 1;
+    }
+    assert!(number > 14, "making and collecting takes more than {number} requests");
+}
+
+/// Somebody creates a Pod at any moment of the collection, as soon as the policy lets him, or up to a minute after it did.
+#[rstest]
+#[case::asks_and_creates(false)]
+#[case::asked_before(true)]
+#[tokio::test]
+async fn g11_no_account_is_collected_under_a_pod(#[case] asked_before: bool) {
+    // A list, three marks, a list, three deletions.
+    for step in 1..=8 {
+        let (cluster, _turn) = cluster().await;
+        let place = Place::new(cluster).await;
+        let controller = Controller::admin(cluster, Faults::none()).await;
+        place.deployment().await;
+        place.ready(&both()).await;
+        let account = uid(&place.objects().await[0]);
+        place.delete_deployment().await;
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        let first = controller.faults.count();
+        controller.faults.plan(first + step, Fault::StopBefore);
+        let is_stopped = async || is_stopped(&controller.faults).await;
+        let collect = async || {
+            controller.advance(if place.objects().await.iter().all(is_marked) { PENDING } else { IDLE });
+            place.poke().await;
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        };
+        until("the request", SOON, async || {
+            collect().await;
+            is_stopped().await.then_some(())
+        })
+        .await
+        .unwrap();
+        let may_create = if asked_before { step <= 5 } else { place.is_ready(&both()).await.is_ok() };
+        if may_create {
+            place.pod("web").await;
+        }
+        controller.faults.resume();
+        for _ in 0..4 {
+            collect().await;
+        }
+        if may_create {
+            let objects = place.objects().await;
+            assert_eq!(uid(&objects[0]), account, "step {step}");
+            place.ready(&both()).await;
+            place.delete_pod("web").await;
+        }
+        let collected = async || {
+            collect().await;
+            place.objects().await.iter().all(Option::is_none).then_some(())
+        };
+        until("all being gone", SOON, collected).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn g2_what_somebody_else_made_is_left_alone() {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let role = json!({
+        "metadata": {"name": NAME}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+    });
+    let stored = create(&place.api::<Role>(), &role).await.unwrap();
+    let controller = Controller::admin(cluster, Faults::none()).await;
+    place.deployment().await;
+    let note = place.noted("ForeignObject").await;
+    assert!(note.contains(&format!("Role \"{NAME}\"")), "{note}");
+    let [account, role, binding] = place.objects().await;
+    assert_eq!(role.unwrap()["metadata"]["resourceVersion"], stored["metadata"]["resourceVersion"]);
+    assert!(account.is_some() && binding.is_none());
+    // It is made as soon as the name is free.
+    place.api::<Role>().delete(NAME, &DeleteParams::default()).await.unwrap();
+    place.poke().await;
+    place.ready(&both()).await;
+    controller.kill().await;
+    place.delete_deployment().await;
+    uninstall(&place.client).await.unwrap();
+}
+
+#[tokio::test]
+async fn g13_what_is_changed_or_deleted_is_repaired_but_no_account_under_a_pod() {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let controller = Controller::admin(cluster, Faults::none()).await;
+    place.deployment().await;
+    place.ready(&both()).await;
+    let before = place.objects().await;
+    let wider = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
+    let roles = place.api::<Role>();
+    roles.patch(NAME, &PatchParams::default(), &Patch::Merge(&wider)).await.unwrap();
+    place.ready(&both()).await;
+    roles.delete(NAME, &DeleteParams::default()).await.unwrap();
+    let is_new = |objects: &[Option<Value>; 3]| objects[1].is_some() && uid(&objects[1]) != uid(&before[1]);
+    place.objects_that("the Role being made anew", is_new).await;
+    place.ready(&both()).await;
+
+    place.pod("web").await;
+    place.api::<ServiceAccount>().delete(NAME, &DeleteParams::default()).await.unwrap();
+    place.noted("MergedAccountLost").await;
+    assert_eq!(uid(&place.objects().await[0]), uid(&before[0]));
+    place.delete_pod("web").await;
+    let is_new = |objects: &[Option<Value>; 3]| objects[0].is_some() && uid(&objects[0]) != uid(&before[0]);
+    place.objects_that("the account being made anew", is_new).await;
+    place.ready(&both()).await;
+    controller.kill().await;
+    place.delete_deployment().await;
+    uninstall(&place.client).await.unwrap();
+    place.gone().await;
+}
+
+#[tokio::test]
+async fn g9_no_namespace_is_kept_from_going() {
+    let (cluster, _turn) = cluster().await;
+    let namespaces: Api<Namespace> = Api::all(cluster.admin().await.unwrap());
+    let is_gone = async |name: &str| namespaces.get_opt(name).await.unwrap().is_none().then_some(());
+
+    let place = Place::new(cluster).await;
+    let controller = Controller::admin(cluster, Faults::none()).await;
+    place.deployment().await;
+    place.ready(&both()).await;
+    namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
+    until("the namespace being gone", SOON, async || is_gone(&place.name).await).await.unwrap();
+
+    // The controller is uninstalled, and what a Pod uses stays.
+    let place = Place::new(cluster).await;
+    place.deployment().await;
+    place.ready(&both()).await;
+    place.pod("web").await;
+    controller.kill().await;
+    let done = uninstall(&place.client).await.unwrap();
+    assert_eq!((done.released, done.deleted, done.in_use), (3, 0, 3));
+    namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
+    place.delete_pod("web").await;
+    until("the namespace being gone", SOON, async || is_gone(&place.name).await).await.unwrap();
+}
+
+/// What the controller needs of its own, of which merged accounts may get all but `get`ting Pods.
+fn rights() -> Value {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let (watch, keep) = (&["list", "watch"], &["get", "list", "watch", "create", "patch", "delete"]);
+    let rbac = "rbac.authorization.k8s.io";
+    json!([
+        rule("", &["namespaces", "pods"], watch),
+        rule("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], watch),
+        rule("batch", &["cronjobs", "jobs"], watch),
+        rule("apps.kruise.io", &["sidecarsets", "clonesets"], watch),
+        rule("apps.kruise.io", &["sidecarsets/status"], &["patch"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+        rule("", &["serviceaccounts"], keep),
+        rule(rbac, &["roles", "rolebindings"], keep),
+    ])
+}
+
+/// A ClusterRole, and that the user `controller` has it.
+async fn grant(client: &Client, name: &str, rules: Value) {
+    let role = json!({"metadata": {"name": name}, "rules": rules});
+    create(&Api::<ClusterRole>::all(client.clone()), &role).await.unwrap();
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "controller"}]
+    });
+    create(&Api::<ClusterRoleBinding>::all(client.clone()), &binding).await.unwrap();
+}
+
+#[tokio::test]
+async fn p6_what_the_controller_does_not_hold_it_does_not_grant() {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
+    apply(&place.client, &to_yaml([&definition]).unwrap(), "test").await.unwrap();
+    for set in [set("a", "get"), set("b", "list")] {
+        apply(&place.client, &set.to_string(), "test").await.unwrap();
+    }
+    let sets = dynamic(&place.client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
+    grant(&place.client, "controller", rights()).await;
+    let config = cluster.as_user("controller", None).unwrap().config().await.unwrap();
+    let controller = Controller::start(config, Faults::none(), settings(&[]), 0);
+    place.deployment().await;
+
+    let exceeded = async |name: &str, status: &str| {
+        let set = sets.get(name).await.unwrap();
+        let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is_it = |condition: &&Value| condition["type"] == "PermissionCeilingExceeded";
+        conditions.iter().find(is_it).filter(|condition| condition["status"] == status).cloned()
+    };
+    let condition = until("the condition", SOON, async || exceeded("a", "True").await).await.unwrap();
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains(&place.name) && message.contains(r#"Verbs:["get"]"#), "{message}");
+    place.noted("PermissionCeilingExceeded").await;
+    let [_, role, binding] = place.objects().await;
+    assert!(role.unwrap()["rules"].is_null() && binding.is_none());
+
+    grant(&place.client, "ceiling", json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])).await;
+    place.ready(&both()).await;
+    for name in ["a", "b"] {
+        until("the condition being over", SOON, async || exceeded(name, "False").await).await.unwrap();
+        sets.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    // Without the sets, nothing keeps what was merged for them.
+    let is_released = |object: &Option<Value>| object.is_some() && finalizers(object).is_null();
+    place.objects_that("finalizers being gone", |objects| objects.iter().all(is_released)).await;
+    controller.kill().await;
+    place.delete_deployment().await;
+    uninstall(&place.client).await.unwrap();
+    place.gone().await;
+}

@@ -1,0 +1,252 @@
+//! A controller of merged accounts, and a namespace in which it works.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, Config};
+use pillion_controller::events::Events;
+use pillion_controller::merged::{self, Options as MergedOptions};
+use pillion_controller::metrics::Metrics;
+use pillion_controller::{Clock, Context, watch};
+use pillion_core::lookup::{Answer, Lookup, ObjectRef};
+use pillion_core::plan::demand::Demands;
+use pillion_core::service_account::decide::Asking;
+use pillion_core::service_account::merged::ready;
+use pillion_core::service_account::names;
+use pillion_core::settings::Settings;
+use pillion_core::time::Timestamp;
+use pillion_testenv::faults::Faults;
+use pillion_testenv::{Cluster, Options, until};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::task::JoinHandle;
+
+use crate::support::{SOON, create, pod};
+
+/// The one of the sets `a` and `b`.
+pub const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
+
+/// A cluster, for one test at a time: each has a controller that takes every namespace for its own.
+pub async fn cluster() -> (&'static Cluster, MutexGuard<'static, ()>) {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let turn = TURN.lock().await;
+    (CLUSTER.get_or_init(async || Cluster::start(Options::new().controller_manager()).await.unwrap()).await, turn)
+}
+
+/// A SidecarSet that merges an account which may do this with Pods.
+pub fn set(name: &str, verb: &str) -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "containers": [{"name": name, "image": "agent:1"}],
+            "updateStrategy": {"type": "NotUpdate"},
+            "serviceAccountName": format!("{name}-account"), "behaviorWhenServiceAccountInjection": "Merge",
+            "serviceAccountPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]
+        },
+    })
+}
+
+pub fn settings(sets: &[Value]) -> Arc<Settings> {
+    let gates = json!({"SidecarSetServiceAccountInjection": true});
+    Arc::new(Settings::decode(json!({"sidecarSets": sets, "featureGates": gates})).unwrap())
+}
+
+/// The sets `a` and `b`.
+pub fn both() -> Arc<Settings> {
+    settings(&[set("a", "get"), set("b", "list")])
+}
+
+/// A controller that is at work until it is dropped.
+pub struct Controller {
+    task: JoinHandle<()>,
+    /// Seconds by which its clock is ahead.
+    ahead: Arc<AtomicI64>,
+    pub faults: Faults,
+    pub settings: tokio::sync::watch::Sender<Arc<Settings>>,
+}
+
+impl Controller {
+    pub fn start(config: Config, faults: Faults, settings: Arc<Settings>, ahead: i64) -> Self {
+        let client = faults.client(config).unwrap();
+        let ahead = Arc::new(AtomicI64::new(ahead));
+        let its = Arc::clone(&ahead);
+        let clock = Clock::new(move || Timestamp(Clock::system().now().0 + its.load(Ordering::SeqCst)));
+        let (sender, settings) = tokio::sync::watch::channel(settings);
+        let context = Context {
+            cluster: Arc::new(watch::Cluster::watch(&client)),
+            settings,
+            events: Events::new(client.clone(), None),
+            metrics: Arc::new(Metrics::new()),
+            clock,
+            client,
+        };
+        let task = tokio::spawn(merged::run(context, MergedOptions::default()));
+        Self { task, ahead, faults, settings: sender }
+    }
+
+    pub async fn admin(cluster: &Cluster, faults: Faults) -> Self {
+        Self::start(cluster.as_admin().config().await.unwrap(), faults, both(), 0)
+    }
+
+    /// From now on its clock is so many seconds further ahead.
+    pub fn advance(&self, seconds: i64) {
+        self.ahead.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    pub fn ahead(&self) -> i64 {
+        self.ahead.load(Ordering::SeqCst)
+    }
+
+    /// Ends it where it is.
+    pub async fn kill(mut self) {
+        self.task.abort();
+        assert!((&mut self.task).await.unwrap_err().is_cancelled());
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A namespace of its own, and what is done in it.
+pub struct Place {
+    pub name: String,
+    pub client: Client,
+}
+
+/// What was read of the three objects.
+struct Stored([Option<Value>; 3]);
+
+impl Lookup for Stored {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        let found = self.0.iter().flatten().find(|stored| stored["kind"] == object.kind);
+        found.cloned().map_or(Answer::NotFound, Answer::Found)
+    }
+}
+
+impl Place {
+    pub async fn new(cluster: &Cluster) -> Self {
+        Self { name: cluster.namespace("merged").await.unwrap(), client: cluster.admin().await.unwrap() }
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    /// A workload whose Pods need the merged account, and which makes none.
+    pub async fn deployment(&self) {
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {
+                "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+                },
+            },
+        });
+        create(&self.api::<Deployment>(), &deployment).await.unwrap();
+    }
+
+    pub async fn delete_deployment(&self) {
+        self.api::<Deployment>().delete("web", &DeleteParams::background()).await.unwrap();
+    }
+
+    /// A Pod as the policy would have made it.
+    pub async fn pod(&self, name: &str) {
+        let pod = pod(&json!({
+            "metadata": {"name": name, "labels": {"app": "web"}},
+            "spec": {"serviceAccountName": NAME, "automountServiceAccountToken": false},
+        }));
+        create(&self.api::<Pod>(), &pod).await.unwrap();
+    }
+
+    pub async fn delete_pod(&self, name: &str) {
+        self.api::<Pod>().delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
+    }
+
+    /// ServiceAccount, Role, RoleBinding.
+    pub async fn objects(&self) -> [Option<Value>; 3] {
+        [
+            object(&self.api::<ServiceAccount>()).await,
+            object(&self.api::<Role>()).await,
+            object(&self.api::<RoleBinding>()).await,
+        ]
+    }
+
+    /// Whether the policy would give a Pod the account now.
+    pub async fn is_ready(&self, settings: &Settings) -> Result<(), String> {
+        let namespace = json!({"metadata": {"name": self.name}});
+        let demands = Demands::new(&settings.sidecar_sets, settings, &namespace);
+        let sets: Vec<&Asking> = ["a", "b"].iter().filter_map(|name| demands.merging(name)).collect();
+        ready(NAME, &sets, &self.name, &Stored(self.objects().await)).map_err(|reason| reason.to_string())
+    }
+
+    pub async fn ready(&self, settings: &Settings) {
+        let is_ready = async || self.is_ready(settings).await.ok();
+        if let Err(error) = until("the merged account being ready", SOON, is_ready).await {
+            panic!("{error}: {:?} {:#?}", self.is_ready(settings).await, self.objects().await);
+        }
+    }
+
+    pub async fn objects_that(&self, what: &str, is: impl Fn(&[Option<Value>; 3]) -> bool) -> [Option<Value>; 3] {
+        match until(what, SOON, async || Some(self.objects().await).filter(|objects| is(objects))).await {
+            Ok(objects) => objects,
+            Err(error) => panic!("{error}: {:#?}", self.objects().await),
+        }
+    }
+
+    pub async fn gone(&self) {
+        self.objects_that("all being gone", |objects| objects.iter().all(Option::is_none)).await;
+    }
+
+    /// Something changes in the namespace that does not matter: whoever works there looks at it again.
+    pub async fn poke(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let patch = json!({"metadata": {"annotations": {"poke": format!("{:?}", std::time::Instant::now())}}});
+        namespaces.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// The notes of Events with this reason, on what is in no namespace, that speak of this one.
+    pub async fn notes(&self, reason: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let of_reason = events.items.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+        of_reason.filter_map(|event| event.note).filter(|note| note.contains(&self.name)).collect()
+    }
+
+    pub async fn noted(&self, reason: &str) -> String {
+        let first = async || self.notes(reason).await.into_iter().next();
+        until(&format!("an Event {reason}"), SOON, first).await.unwrap()
+    }
+}
+
+async fn object<K>(api: &Api<K>) -> Option<Value>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
+{
+    Some(serde_json::to_value(api.get_opt(NAME).await.unwrap()?).unwrap())
+}
+
+pub fn is_marked(object: &Option<Value>) -> bool {
+    object.as_ref().is_some_and(|object| object["metadata"]["annotations"][names::GC_PENDING].is_string())
+}
+
+pub fn uid(object: &Option<Value>) -> String {
+    object.as_ref().unwrap()["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+pub fn finalizers(object: &Option<Value>) -> Value {
+    object.as_ref().unwrap()["metadata"]["finalizers"].clone()
+}
