@@ -221,3 +221,33 @@ fn config_maps_have_names_and_times(#[case] args: &[&str], #[case] wrong: &str) 
     assert_eq!(run.code, 2);
     assert!(run.err.contains(wrong), "{}", run.err);
 }
+
+/// `injectionStrategy.revision`: the stored version goes into the bundle, and whoever lacks it is told.
+#[test]
+fn r9_a_stored_version_among_the_manifests_goes_into_the_bundle() {
+    let set = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: logs}
+spec:
+  selector: {matchLabels: {app: web}}
+  injectionStrategy: {revision: {customVersion: v1}}
+  containers: [{name: agent, image: registry.example.com/agent:2}]
+";
+    let revision = "\
+---
+apiVersion: apps/v1
+kind: ControllerRevision
+metadata: {name: logs-1, labels: {kruise.io/sidecarset-name: logs, apps.kruise.io/sidecarset-custom-version: v1}}
+revision: 1
+data: {spec: {containers: [{name: agent, image: registry.example.com/agent:1}]}}
+";
+    let folder = folder();
+    let without = pillion(folder.path(), &["bundle", "-"], set);
+    assert!(without.err.contains("no ControllerRevision with customVersion \"v1\" was given"), "{}", without.err);
+    let with = pillion(folder.path(), &["bundle", "-"], &format!("{set}{revision}"));
+    assert_eq!((with.code, with.err.contains("no ControllerRevision")), (0, false), "{}", with.err);
+    fs::write(folder.path().join("settings.json"), json!({"bundle": with.out.trim()}).to_string()).unwrap();
+    let injected = pillion(folder.path(), &["inject", "--settings", "settings.json", "pod.yaml"], "");
+    assert!(injected.out.contains("registry.example.com/agent:1"), "{}{}", injected.out, injected.err);
+}
