@@ -38,24 +38,27 @@ pub fn wanted(names: &BTreeSet<Name>) -> Wanted {
 /// Runs them for as long as it is polled. They do not end by themselves: one that does is answered.
 pub async fn run(context: Context, names: &BTreeSet<Name>, options: Options) -> Name {
     let mut tasks = JoinSet::new();
-    for name in names.iter().copied() {
-        let context = context.clone();
-        match name {
-            Name::MergedServiceAccounts => start(&mut tasks, name, merged::run(context, options.merged.clone())),
-            Name::SidecarTokens => start(&mut tasks, name, tokens::run(context, options.tokens.clone())),
-            Name::Bundle => start(&mut tasks, name, bundle::run(context, options.bundle.clone())),
-            Name::ServiceAccount => start(&mut tasks, name, default_account::run(context)),
-            Name::ServiceAccountToken => {
-                start(&mut tasks, name, token_secret::run(context, options.token_secret.clone()))
-            }
-            Name::RootCaPublisher => match options.root_ca.clone() {
-                Some(options) => start(&mut tasks, name, root_ca::run(context, options)),
-                None => tracing::error!(controller = %name, "there is no authority to publish"),
-            },
-            Name::LegacyTokenCleaner => {
-                start(&mut tasks, name, legacy_token::run(context, options.legacy_token.clone()))
-            }
-        }
+    let runs = |name: Name| names.contains(&name).then(|| context.clone());
+    if let Some(context) = runs(Name::MergedServiceAccounts) {
+        start(&mut tasks, Name::MergedServiceAccounts, merged::run(context, options.merged));
+    }
+    if let Some(context) = runs(Name::SidecarTokens) {
+        start(&mut tasks, Name::SidecarTokens, tokens::run(context, options.tokens));
+    }
+    if let Some(context) = runs(Name::Bundle) {
+        start(&mut tasks, Name::Bundle, bundle::run(context, options.bundle));
+    }
+    if let Some(context) = runs(Name::ServiceAccount) {
+        start(&mut tasks, Name::ServiceAccount, default_account::run(context));
+    }
+    if let Some(context) = runs(Name::ServiceAccountToken) {
+        start(&mut tasks, Name::ServiceAccountToken, token_secret::run(context, options.token_secret));
+    }
+    if let (Some(context), Some(options)) = (runs(Name::RootCaPublisher), options.root_ca) {
+        start(&mut tasks, Name::RootCaPublisher, root_ca::run(context, options));
+    }
+    if let Some(context) = runs(Name::LegacyTokenCleaner) {
+        start(&mut tasks, Name::LegacyTokenCleaner, legacy_token::run(context, options.legacy_token));
     }
     match tasks.join_next_with_id().await {
         Some(Ok((_, name))) => name,
