@@ -103,10 +103,12 @@ pub(super) fn steps(wanted: &[Value], seen: Seen<'_>, interval: i64) -> Result<(
             }
             continue;
         }
-        if let Some(left) = left_over(wanted, config_map) {
-            steps.push(patch(seen, config_map, left));
-        } else {
-            steps.push(Step::Apply(applied(wanted, config_map)));
+        steps.push(Step::Apply(applied(wanted, config_map)));
+        if let Some(patch) = left_over(wanted, config_map) {
+            let (uid, _) = identity(config_map);
+            let object = reference(seen, name(config_map));
+            // Applying has changed the version.
+            steps.push(Step::Patch { object, uid, resource_version: None, patch });
         }
     }
     let count = wanted.len().saturating_sub(1);
@@ -134,16 +136,12 @@ fn time_of(config_map: &Value) -> Timestamp {
     Timestamp::parse(json::text(config_map, &["metadata", "annotations", TIME])).unwrap_or_default()
 }
 
-/// What takes away the keys that are all that is wrong: whoever made them owns them, so that applying does not.
+/// What takes away keys that should not be there: where somebody else made them, too, applying without them leaves them.
 fn left_over(wanted: &Value, config_map: &Value) -> Option<Value> {
-    let text = |object: &Value, key: &str| json::text(object, &["data", key]).to_owned();
-    let wrong: Vec<&str> = KEYS.into_iter().filter(|key| text(wanted, key) != text(config_map, key)).collect();
-    let is_left = |key: &&str| json::at(wanted, &["data", key]).is_none();
-    if !has_labels(config_map) || !wrong.iter().all(is_left) {
-        return None;
-    }
-    let data: BTreeMap<&str, Value> = wrong.into_iter().map(|key| (key, Value::Null)).collect();
-    Some(json!({"data": data}))
+    let has = |object: &Value, key: &str| json::at(object, &["data", key]).is_some();
+    let left = KEYS.into_iter().filter(|key| has(config_map, key) && !has(wanted, key));
+    let data: json::Object = left.map(|key| (key.to_owned(), Value::Null)).collect();
+    (!data.is_empty()).then(|| json!({"data": data}))
 }
 
 fn labels() -> Value {
