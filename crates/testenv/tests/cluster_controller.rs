@@ -202,8 +202,8 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
     assert!(account.starts_with("sidecarset-merged-"), "{account}");
     let roles: Api<Role> = Api::namespaced(client.clone(), "merged");
     let verbs = async || -> Vec<String> {
-        let rules = roles.get_opt(&account).await.unwrap().and_then(|role| role.rules).unwrap_or_default();
-        rules.into_iter().flat_map(|rule| rule.verbs).collect()
+        let granted = roles.get_opt(&account).await.unwrap().and_then(|role| role.rules).unwrap_or_default();
+        granted.into_iter().flat_map(|rule| rule.verbs).collect()
     };
     assert_eq!(verbs().await, ["get", "list"]);
     let as_merged: Api<Pod> = Api::namespaced(cluster.service_account("merged", &account).await.unwrap(), "merged");

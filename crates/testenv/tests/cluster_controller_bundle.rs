@@ -219,14 +219,14 @@ fn set(version: &str, name: &str, image: &str) -> Value {
     })
 }
 
-fn with(mut set: Value, spec: Value) -> Value {
-    json_patch::merge(&mut set["spec"], &spec);
+fn with(mut set: Value, spec: &Value) -> Value {
+    json_patch::merge(&mut set["spec"], spec);
     set
 }
 
 fn bound(name: &str, namespace: &str) -> Value {
     let labels = json!({"kubernetes.io/metadata.name": namespace});
-    with(set(NEW, name, &format!("{name}:1")), json!({"namespaceSelector": {"matchLabels": labels}}))
+    with(set(NEW, name, &format!("{name}:1")), &json!({"namespaceSelector": {"matchLabels": labels}}))
 }
 
 fn time(config_map: &Value) -> &str {
@@ -279,8 +279,8 @@ async fn sidecar_sets_of_both_versions_are_injected_edited_and_deleted() {
 
     stage.put(&set(NEW, "b", "b:1")).await;
     // v1beta1 has no such field, and the definition does not convert.
-    stage.put(&with(set(OLD, "a", "a:1"), json!({"namespace": "default"}))).await;
-    stage.put(&with(set(OLD, "elsewhere", "e:1"), json!({"namespace": "kube-public"}))).await;
+    stage.put(&with(set(OLD, "a", "a:1"), &json!({"namespace": "default"}))).await;
+    stage.put(&with(set(OLD, "elsewhere", "e:1"), &json!({"namespace": "kube-public"}))).await;
     stage.injects(&["a:1", "b:1"]).await;
     stage.says("a", "True", "Current").await;
     controller.assert_settled().await;
@@ -309,7 +309,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
     let stage = Stage::new().await;
     stage.put(&set(NEW, "a", "a:1")).await;
     stage
-        .put(&with(set(NEW, "broken", "x:1"), json!({"injectionStrategy": {"revision": {"revisionName": "none"}}})))
+        .put(&with(set(NEW, "broken", "x:1"), &json!({"injectionStrategy": {"revision": {"revisionName": "none"}}})))
         .await;
     stage.put(&set(NEW, "z", "z:1")).await;
     let mut named = set(NEW, "own", "other:1");
@@ -324,7 +324,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
     assert!(stage.says("a", "True", "Current").await.contains("this version"));
 
     // It was good before, and stays what it was then.
-    stage.put(&with(set(NEW, "a", "a:2"), json!({"containers": [{"name": "a", "image": ""}]}))).await;
+    stage.put(&with(set(NEW, "a", "a:2"), &json!({"containers": [{"name": "a", "image": ""}]}))).await;
     let message = stage.says("a", "False", "Invalid").await;
     assert!(message.contains("spec.containers[0].image") && message.contains("the version before"), "{message}");
     stage.injects(&["a:1", "z:1"]).await;
@@ -349,7 +349,7 @@ async fn a_set_that_is_not_valid_takes_nothing_out_of_the_bundle() {
     assert!(stage.says("rival", "False", "Invalid").await.contains("SidecarSet \"z\""));
     // Another object of that name has nothing to do with what was there before.
     stage.delete("a").await;
-    stage.put(&with(set(NEW, "a", ""), json!({}))).await;
+    stage.put(&with(set(NEW, "a", ""), &json!({}))).await;
     stage.says("a", "False", "Invalid").await;
     stage.injects(&["z:2"]).await;
     stage.delete("z").await;
@@ -369,7 +369,7 @@ async fn p4_a_set_that_asks_for_too_much_is_left_out() {
         "serviceAccountName": "agent", "behaviorWhenServiceAccountInjection": "Merge",
         "serviceAccountPermissions": rules, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
     });
-    stage.put(&with(set(NEW, "greedy", "g:1"), asks)).await;
+    stage.put(&with(set(NEW, "greedy", "g:1"), &asks)).await;
     stage.put(&set(NEW, "plain", "p:1")).await;
     assert!(stage.says("greedy", "False", "Invalid").await.contains("secrets"));
     stage.injects(&["p:1"]).await;
@@ -379,7 +379,7 @@ async fn p4_a_set_that_asks_for_too_much_is_left_out() {
 async fn r9_a_stored_version_is_in_the_bundle_so_that_the_policy_asks_for_nothing_else() {
     let stage = Stage::new().await;
     stage.revision("s-1", "s", 1, "s:old").await;
-    let by = |revision: Value| with(set(NEW, "s", "s:new"), json!({"injectionStrategy": {"revision": revision}}));
+    let by = |revision: Value| with(set(NEW, "s", "s:new"), &json!({"injectionStrategy": {"revision": revision}}));
     stage.put(&by(json!({"revisionName": "s-1", "policy": "Always"}))).await;
     let controller = stage.start().await;
     stage.injects(&["s:old"]).await;
@@ -420,7 +420,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     controller.kill().await;
     let faults = Faults::at(2, Fault::StopBefore);
     stage
-        .put(&with(bound("in-default", "default"), json!({"containers": [{"name": "in-default", "image": "new:1"}]})))
+        .put(&with(bound("in-default", "default"), &json!({"containers": [{"name": "in-default", "image": "new:1"}]})))
         .await;
     let halfway = stage.start_with(&stage.settings(), max, faults.clone()).await;
     faults.stopped().await;
@@ -445,7 +445,7 @@ async fn what_is_too_long_for_one_config_map_is_in_shards() {
     stage
         .put(&with(
             set(NEW, "wider", "wider:1"),
-            json!({"containers": [{"name": "wider", "image": "wider:1", "args": noise}]}),
+            &json!({"containers": [{"name": "wider", "image": "wider:1", "args": noise}]}),
         ))
         .await;
     assert!(stage.says("wider", "False", "TooLong").await.contains("bytes"));
