@@ -82,7 +82,7 @@ pub fn context(config: Config, faults: &Faults, clock: Clock) -> Context {
 }
 
 /// Controllers at work.
-pub struct Running(JoinHandle<()>);
+pub struct Running(pub JoinHandle<()>);
 
 impl Running {
     /// Ends them at once, wherever they are.
