@@ -49,8 +49,8 @@ Examples:
 const CONTROLLER_EXAMPLES: &str = "\
 Examples:
   pillion manifest controller --settings examples/identity-merge/settings.yaml
-  pillion manifest controller --settings examples/identity-merge/settings.yaml --token-namespaces shop
-  pillion manifest controller --settings examples/identity-merge/settings.yaml --controllers '*,-bundle'";
+  pillion manifest controller --settings examples/identity-merge/settings.yaml --replicas 1
+  pillion manifest controller --settings examples/identity-merge/settings.yaml -o json";
 
 const CRD_EXAMPLES: &str = "\
 Examples:

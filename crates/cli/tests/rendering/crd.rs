@@ -88,7 +88,7 @@ fn stored(object: &Value, version: &str) -> Value {
 
 /// What apiextensions.k8s.io/v1 asks of a structural schema, and what we ask: a description.
 fn check(schema: &Value, path: &str, is_field: bool, found: &mut Vec<String>) {
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 15] = [
         "type",
         "format",
         "properties",
@@ -103,6 +103,7 @@ fn check(schema: &Value, path: &str, is_field: bool, found: &mut Vec<String>) {
         "x-kubernetes-int-or-string",
         "x-kubernetes-preserve-unknown-fields",
         "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
     ];
     let Some(map) = schema.as_object() else { return found.push(format!("{path}: no schema")) };
     let mut say = |text: &str| found.push(format!("{path}: {text}"));

@@ -51,9 +51,16 @@ it, docs/controller.md has the rest.";
 const EXAMPLES: &str = "\
 Examples:
   pillion controller --settings examples/identity-isolate/settings.yaml --check
-  pillion controller --settings examples/identity-merge/settings.yaml --controllers '*,-bundle' --check
+  pillion controller --settings examples/identity-merge/settings.yaml --controllers bundle --check
 
 Exit codes: 0 after SIGTERM or Ctrl-C; 2 where it cannot work, or has lost the Lease: then it is to be started again.";
+
+const UNINSTALL_EXAMPLES: &str = "\
+Examples:
+  # exits with 2 where there is no cluster
+  pillion controller uninstall
+
+Exit codes: 0 done, and doing it again does the rest of what was in use; 2 not done.";
 
 /// The arguments of `pillion controller`.
 #[derive(Debug, clap::Args)]
@@ -71,6 +78,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Take away what would keep namespaces from being deleted once the controllers are gone.
+    #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall,
 }
 
