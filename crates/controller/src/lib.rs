@@ -4,6 +4,7 @@
 //! it out with [`write`](mod@write). [`run`](mod@run) starts those that are chosen, once this replica holds the Lease.
 
 pub mod authority;
+mod backoff;
 pub mod bundle;
 pub mod client;
 pub mod context;

@@ -18,6 +18,7 @@ use pillion_core::plan::Step;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::backoff::Backoff;
 use crate::context::Context;
 use crate::watch::Change;
 use crate::write::{WriteError, carry_out};
@@ -26,9 +27,8 @@ use crate::write::{WriteError, carry_out};
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// How many namespaces are compared at once.
 const CONCURRENCY: u16 = 8;
-/// After the first failure; twice as long after each that follows, up to [`RETRY_MAX`].
-const RETRY: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_mins(5);
+/// For one namespace, and for what is as small.
+pub(crate) const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(5) };
 
 /// How a namespace is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl<F> ByNamespace<F> {
         let later = move |namespace: Arc<Namespace>, _: &Failure, _: Arc<()>| {
             let mut failures = failed_before.lock().unwrap_or_else(PoisonError::into_inner);
             let count = failures.entry(namespace.name_any()).or_default();
-            let delay = backoff(*count);
+            let delay = BACKOFF.after(*count);
             *count = count.saturating_add(1);
             Action::requeue(delay)
         };
@@ -119,11 +119,6 @@ impl<F> ByNamespace<F> {
         // A namespace that is gone by now has nothing to be compared.
         applier(look, later, Arc::new(()), store, queue, config).for_each(|_| async {}).await;
     }
-}
-
-/// How long to wait after so many failures in a row.
-pub(crate) fn backoff(failures: u32) -> Duration {
-    RETRY.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_MAX)
 }
 
 /// Every namespace at first, then those in which something changes.
@@ -156,16 +151,4 @@ fn requests(
 
 fn request(namespace: &str) -> ReconcileRequest<Namespace> {
     ReconcileRequest { obj_ref: ObjectRef::new(namespace), reason: ReconcileReason::Unknown }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_failure_waits_twice_as_long_up_to_five_minutes() {
-        let seconds: Vec<_> = (0..11).map(|failures| backoff(failures).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        assert_eq!(backoff(u32::MAX), RETRY_MAX);
-    }
 }

@@ -26,6 +26,7 @@ use self::delay::Delays;
 use self::say::Said;
 use self::sources::{Inputs, Sources};
 use self::written::Written;
+use crate::backoff::Backoff;
 use crate::context::Context;
 use crate::watch::Change;
 use crate::write::{self, WriteError};
@@ -34,9 +35,7 @@ use crate::write::{self, WriteError};
 const CONTROLLER: &str = "bundle";
 /// A plan that makes something is made again; this often, in one go. More would be a quarrel with somebody.
 const ROUNDS: usize = 4;
-/// After the first failure; twice as long after each that follows, up to [`RETRY_MAX`].
-const RETRY: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_mins(1);
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(1) };
 
 /// How it works.
 #[derive(Clone)]
@@ -260,7 +259,7 @@ impl Keeper {
     }
 
     async fn fail(&mut self, failure: &Failure) {
-        let delay = RETRY.saturating_mul(2_u32.saturating_pow(self.failures)).min(RETRY_MAX);
+        let delay = BACKOFF.after(self.failures);
         self.failures = self.failures.saturating_add(1);
         self.done = None;
         self.retry = Some(Instant::now() + delay);

@@ -17,13 +17,14 @@ use pillion_core::time::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::backoff::Backoff;
 use crate::context::Context;
 use crate::read::{one, pages};
 use crate::write::{Problem, carry_out};
 
 /// Its name.
 pub const CONTROLLER: &str = "legacy-token-cleaner";
-/// After a round that failed; twice as long after each that follows.
+/// After a round that failed.
 const RETRY: Duration = Duration::from_mins(1);
 
 /// What it is told.
@@ -56,7 +57,7 @@ pub async fn run(context: Context, options: Options) {
             continue;
         };
         tracing::warn!(controller = CONTROLLER, %problem, "a round was not completed");
-        sleep(RETRY.saturating_mul(2_u32.saturating_pow(failures)).min(options.interval)).await;
+        sleep(Backoff { first: RETRY, most: options.interval }.after(failures)).await;
         failures = failures.saturating_add(1);
     }
 }

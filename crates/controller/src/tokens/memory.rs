@@ -8,7 +8,7 @@ use pillion_core::plan::Step;
 use pillion_core::plan::tokens::{Move, Why};
 use tokio::time::Instant;
 
-use crate::queue::backoff;
+use crate::queue::BACKOFF;
 
 /// How long the watch may take to show what was written.
 const LAG: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ impl Memory {
     /// It failed; answers how long to wait.
     pub(super) fn failed(&mut self, namespace: &str, account: &str, now: Instant) -> Duration {
         let entry = self.entry(namespace, account);
-        let delay = backoff(entry.failures);
+        let delay = BACKOFF.after(entry.failures);
         entry.failures = entry.failures.saturating_add(1);
         entry.not_before = Some(now + delay);
         delay

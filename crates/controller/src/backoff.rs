@@ -1,0 +1,31 @@
+//! How long to wait before what has failed is tried again.
+
+use std::time::Duration;
+
+/// A wait that doubles with each failure in a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    /// After the first failure.
+    pub(crate) first: Duration,
+    /// The longest.
+    pub(crate) most: Duration,
+}
+
+impl Backoff {
+    /// The wait after a failure that so many others came before.
+    pub(crate) fn after(self, failures: u32) -> Duration {
+        self.first.saturating_mul(2_u32.saturating_pow(failures)).min(self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::queue::BACKOFF;
+
+    #[test]
+    fn each_failure_waits_twice_as_long_up_to_five_minutes() {
+        let seconds: Vec<_> = (0..11).map(|failures| BACKOFF.after(failures).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(BACKOFF.after(u32::MAX), BACKOFF.most);
+    }
+}
