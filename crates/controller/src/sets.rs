@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pillion_core::json;
+use pillion_core::plan::demand::Prepared;
 use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::decode;
@@ -12,10 +13,12 @@ use serde_json::Value;
 use crate::context::Context;
 
 /// All SidecarSets, and what cannot be one.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Sets {
     /// In their v1beta1 form, as they are written, by name; no name twice.
     pub sets: Vec<SidecarSet>,
+    /// Those of them that may ask for an identity.
+    pub prepared: Vec<Prepared>,
     /// Custom resources that are left out, by name.
     pub refused: Vec<Refused>,
     /// Why those of the settings cannot be read, where they cannot: then nothing may be concluded from their absence.
@@ -58,6 +61,7 @@ impl Sets {
             all.refused.push(Refused { name, why });
         }
         all.sets.sort_by(|one, other| one.name().cmp(other.name()));
+        all.prepared = Prepared::of(&all.sets);
         all
     }
 

@@ -26,7 +26,7 @@ use self::ceiling::Ceiling;
 use self::seen::Watched;
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
-use crate::sets::{Cached, Sets};
+use crate::sets::Sets;
 use crate::watch::{Change, Subject};
 
 pub use uninstall::{Uninstalled, uninstall};
@@ -57,7 +57,6 @@ pub async fn run(context: Context, options: Options) {
         context: context.clone(),
         options,
         watched,
-        sets: Cached::default(),
         ceiling: Ceiling::default(),
         idle: Mutex::default(),
         told: Mutex::default(),
@@ -82,7 +81,6 @@ struct Controller {
     context: Context,
     options: Options,
     watched: Arc<Watched>,
-    sets: Cached,
     ceiling: Ceiling,
     /// What is neither needed nor used, by namespace and name.
     idle: ByName<BTreeMap<String, Timestamp>>,
@@ -94,7 +92,7 @@ impl Controller {
     async fn reconcile(&self, namespace: &Namespace) -> Result<Done, Failure> {
         let namespace = serde_json::to_value(namespace).unwrap_or_default();
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();
-        let sets = self.sets.get(&self.context);
+        let sets = self.context.cluster.sets.get(&self.context);
         let plan = self.plan(&namespace, &name, &sets);
         lock(&self.idle).insert(name.clone(), plan.idle.clone());
         self.context.metrics.objects("Role", self.watched.roles.len());
@@ -140,7 +138,7 @@ impl Controller {
 
     fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> Plan {
         let settings = self.context.settings.borrow().clone();
-        let demands = Demands::new(&sets.sets, &settings, namespace);
+        let demands = Demands::new(&sets.prepared, &settings, namespace);
         let subjects = self.context.cluster.subjects(name);
         let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
         let is_there = |account: &str| self.watched.has_account(name, account);

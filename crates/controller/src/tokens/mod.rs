@@ -23,7 +23,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
-use crate::sets::Cached;
 use crate::watch::{Change, phase};
 use memory::{Attempt, Memory};
 use needs::{Needed, needed};
@@ -66,7 +65,6 @@ pub async fn run(context: Context, options: Options) {
         context: context.clone(),
         lifetime: options.lifetime.max(LIFETIME_MIN),
         seen,
-        sets: Cached::default(),
         memory: Mutex::default(),
     });
     let measured = Arc::clone(&tokens);
@@ -96,7 +94,6 @@ struct Tokens {
     context: Context,
     lifetime: u32,
     seen: Seen,
-    sets: Cached,
     memory: Mutex<Memory>,
 }
 
@@ -109,7 +106,7 @@ impl Tokens {
             self.remember(|memory| memory.forget(&name));
             return Done::Settled;
         }
-        let needed = needed(&self.context, &self.sets, namespace, &|account| self.seen.is_there(&name, account));
+        let needed = needed(&self.context, namespace, &|account| self.seen.is_there(&name, account));
         let secrets = match self.seen.secrets(&name) {
             Place::Listed(secrets) => secrets,
             Place::NotListed(problem) => {

@@ -11,7 +11,6 @@ use pillion_core::service_account::names;
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::sets::Cached;
 use crate::watch::Subject;
 
 /// What a namespace needs, and for whom.
@@ -68,19 +67,14 @@ fn is_pod(subject: &Subject) -> bool {
 }
 
 /// What a namespace needs; `is_there` says whether it has an account.
-pub(super) fn needed(
-    context: &Context,
-    sets: &Cached,
-    namespace: &Namespace,
-    is_there: &dyn Fn(&str) -> bool,
-) -> Needed {
+pub(super) fn needed(context: &Context, namespace: &Namespace, is_there: &dyn Fn(&str) -> bool) -> Needed {
     let subjects = context.cluster.subjects(&namespace.name_any());
     if subjects.is_empty() {
         return Needed::default();
     }
-    let (settings, sets) = (context.settings.borrow().clone(), sets.get(context));
+    let (settings, sets) = (context.settings.borrow().clone(), context.cluster.sets.get(context));
     let namespace = json!({"metadata": {"name": namespace.name_any(), "labels": namespace.labels()}});
-    let demands = Demands::new(&sets.sets, &settings, &namespace);
+    let demands = Demands::new(&sets.prepared, &settings, &namespace);
     Needed::of(subjects, |pod| demands.of(pod, is_there).isolated)
 }
 

@@ -25,6 +25,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use crate::sets::Cached;
+
 pub use kept::Kept;
 pub(crate) use subject::PodObject;
 pub use subject::Subject;
@@ -66,6 +68,8 @@ pub struct Cluster {
     pub workloads: Vec<Arc<Kept<Subject>>>,
     /// Pods.
     pub pods: Arc<Kept<Subject>>,
+    /// What the SidecarSets of the cluster and of the settings say, read once for all who ask.
+    pub sets: Cached,
     changes: Changes,
     tasks: std::sync::Mutex<JoinSet<()>>,
 }
@@ -105,7 +109,8 @@ impl Cluster {
         } else {
             pods.end_list();
         }
-        Self { namespaces, sidecar_sets, workloads, pods, changes, tasks: std::sync::Mutex::new(tasks) }
+        let (sets, tasks) = (Cached::default(), std::sync::Mutex::new(tasks));
+        Self { namespaces, sidecar_sets, workloads, pods, sets, changes, tasks }
     }
 
     /// Changes from now on.

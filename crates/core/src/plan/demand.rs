@@ -27,6 +27,32 @@ pub struct Demand {
     pub isolated: Vec<String>,
 }
 
+/// A SidecarSet that may ask for an identity, with what it asks for: the same in every namespace.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    set: SidecarSet,
+    /// `None` where its fields cannot be understood: then the policy refuses its Pods.
+    identity: Option<Identities>,
+    owners: Owners,
+}
+
+impl Prepared {
+    /// Those of `sets` that can matter anywhere.
+    pub fn of(sets: &[SidecarSet]) -> Vec<Self> {
+        let prepared = sets.iter().map(|set| {
+            let identity = Identities::of(std::slice::from_ref(set), true).ok();
+            Self { set: set.clone(), identity, owners: identity::owners(std::slice::from_ref(set)) }
+        });
+        prepared.filter(|prepared| !prepared.is_idle()).collect()
+    }
+
+    /// One that asks for nothing can still stand in for another one as its canary.
+    fn is_idle(&self) -> bool {
+        let asks = self.identity.as_ref().is_none_or(|of| !of.asking.is_empty());
+        !asks && CompiledSet::of_manifest(&self.set).canary_of.is_none()
+    }
+}
+
 /// The SidecarSets as they are for the Pods of one namespace.
 pub struct Demands<'a> {
     namespace: &'a str,
@@ -37,14 +63,12 @@ pub struct Demands<'a> {
 
 struct Candidate<'a> {
     set: CompiledSet<'a>,
-    /// `None` where it asks for nothing, or its fields cannot be understood: then the policy refuses its Pods.
-    identity: Option<Identities>,
-    owners: Owners,
+    prepared: &'a Prepared,
 }
 
 impl Candidate<'_> {
     fn asking(&self) -> Option<&Asking> {
-        self.identity.as_ref()?.asking.first()
+        self.prepared.identity.as_ref()?.asking.first()
     }
 }
 
@@ -71,24 +95,16 @@ impl Lookup for Accounts<'_> {
 impl<'a> Demands<'a> {
     /// Those of `sets` that can matter to a Pod of `namespace`, which is a Namespace with its name and labels. Without
     /// the gate nobody needs anything.
-    pub fn new(sets: &'a [SidecarSet], settings: &'a Settings, namespace: &'a Value) -> Self {
+    pub fn new(sets: &'a [Prepared], settings: &'a Settings, namespace: &'a Value) -> Self {
         let (cluster, name) = (Cluster { namespace }, json::text(namespace, &["metadata", "name"]));
         let rules = &settings.service_accounts;
         let mut candidates = Vec::new();
         if settings.gates.service_account_injection && !rules.protects(name) {
-            for set in sets {
-                let compiled = CompiledSet::of_manifest(set);
-                let identity = Identities::of(std::slice::from_ref(set), true).ok();
-                // One that asks for nothing can still stand in for another one as its canary.
-                let is_idle = identity.as_ref().is_some_and(|of| of.asking.is_empty()) && compiled.canary_of.is_none();
-                if is_idle || !select::can_be_in(&compiled, name, &cluster).unwrap_or_default() {
-                    continue;
+            for prepared in sets {
+                let set = CompiledSet::of_manifest(&prepared.set);
+                if select::can_be_in(&set, name, &cluster).unwrap_or_default() {
+                    candidates.push(Candidate { set, prepared });
                 }
-                candidates.push(Candidate {
-                    set: compiled,
-                    identity,
-                    owners: identity::owners(std::slice::from_ref(set)),
-                });
             }
         }
         Self { namespace: name, cluster, rules, candidates }
@@ -108,9 +124,9 @@ impl<'a> Demands<'a> {
         let (mut identities, mut owners) = (Identities::default(), Owners::new());
         for candidate in matching {
             // The policy refuses Pods of a set that it does not understand.
-            let Some(identity) = &candidate.identity else { return Demand::default() };
+            let Some(identity) = &candidate.prepared.identity else { return Demand::default() };
             identities.asking.extend(identity.asking.iter().cloned());
-            for (name, containers) in candidate.owners.iter() {
+            for (name, containers) in candidate.prepared.owners.iter() {
                 owners.insert(name.clone(), containers.clone());
             }
         }

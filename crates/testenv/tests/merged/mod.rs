@@ -14,7 +14,7 @@ use pillion_controller::merged::{self, Options as MergedOptions};
 use pillion_controller::metrics::Metrics;
 use pillion_controller::{Clock, Context, watch};
 use pillion_core::lookup::{Answer, Lookup, ObjectRef};
-use pillion_core::plan::demand::Demands;
+use pillion_core::plan::demand::{Demands, Prepared};
 use pillion_core::service_account::decide::Asking;
 use pillion_core::service_account::merged::ready;
 use pillion_core::service_account::names;
@@ -188,7 +188,8 @@ impl Place {
     /// Whether the policy would give a Pod the account now.
     pub async fn is_ready(&self, settings: &Settings) -> Result<(), String> {
         let namespace = json!({"metadata": {"name": self.name}});
-        let demands = Demands::new(&settings.sidecar_sets, settings, &namespace);
+        let prepared = Prepared::of(&settings.sidecar_sets);
+        let demands = Demands::new(&prepared, settings, &namespace);
         let sets: Vec<&Asking> = ["a", "b"].iter().filter_map(|name| demands.merging(name)).collect();
         ready(NAME, &sets, &self.name, &Stored(self.objects().await)).map_err(|reason| reason.to_string())
     }

@@ -37,7 +37,7 @@ const MERGE: [(&str, &str, &str, &str); 2] =
     [("b", "SidecarsOnly", "Merge", "b-account"), ("a", "SidecarsOnly", "Merge", "a-account")];
 
 fn demand_in(settings: &Settings, namespace: &Value, pod: &Value) -> Demand {
-    Demands::new(&settings.sidecar_sets, settings, namespace).of(pod, &|_| true)
+    Demands::new(&Prepared::of(&settings.sidecar_sets), settings, namespace).of(pod, &|_| true)
 }
 
 fn merged(names: &[&str]) -> Demand {
@@ -134,7 +134,8 @@ fn v3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
     for (on_missing, needed) in [("Skip", &["a", "b"][..]), ("Deny", &["a", "b", "c"])] {
         let settings = settings(&sets, &json!({"onMissing": on_missing}));
         let namespace = shop();
-        let demands = Demands::new(&settings.sidecar_sets, &settings, &namespace);
+        let prepared = Prepared::of(&settings.sidecar_sets);
+        let demands = Demands::new(&prepared, &settings, &namespace);
         assert_eq!(demands.of(&pod(""), &|account| account != "c-account"), merged(needed), "{on_missing}");
     }
 }
@@ -150,7 +151,8 @@ fn g6_a_prepared_namespace_has_every_combination_of_up_to_four() {
     ];
     let combinations = |settings: &Settings| {
         let namespace = shop();
-        let (combinations, merging) = Demands::new(&settings.sidecar_sets, settings, &namespace).combinations();
+        let (combinations, merging) =
+            Demands::new(&Prepared::of(&settings.sidecar_sets), settings, &namespace).combinations();
         (combinations.iter().map(|sets| sets.join("")).collect::<Vec<_>>(), merging)
     };
     let settings_of = |sets: &[(&str, &str, &str, &str)]| settings(sets, &json!({}));

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::objects::wanted;
 use super::*;
 use crate::lookup::ObjectRef;
+use crate::plan::demand::Prepared;
 use crate::settings::Settings;
 
 pub(super) const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
@@ -59,7 +60,8 @@ impl World {
     fn made(sets: &[&str]) -> Self {
         let mut world = Self::new(sets);
         let made = settings(&["a", "b"]);
-        let demands = Demands::new(&made.sidecar_sets, &made, &world.namespace);
+        let prepared = Prepared::of(&made.sidecar_sets);
+        let demands = Demands::new(&prepared, &made, &world.namespace);
         let merging: Vec<&Asking> = ["a", "b"].iter().filter_map(|name| demands.merging(name)).collect();
         let trio = wanted(&merging, "shop").map(|mut object| {
             object["metadata"]["uid"] = "1".into();
@@ -103,7 +105,8 @@ impl World {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        let demands = Demands::new(&self.settings.sidecar_sets, &self.settings, &self.namespace);
+        let prepared = Prepared::of(&self.settings.sidecar_sets);
+        let demands = Demands::new(&prepared, &self.settings, &self.namespace);
         let needed = needed(&demands, &self.namespace, self.pods.iter(), &|_| true);
         let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
         let seen = Seen {
