@@ -11,7 +11,7 @@ pub fn plain(text: &[u8]) -> (usize, bool) {
     let mut at = 0;
     let mut above = 0;
     for block in blocks {
-        let found = Found::of(block);
+        let found = Found::of(*block);
         if found.special != 0 {
             let (end, is_ascii) = found.first();
             return (at + end, is_ascii && above == 0);
@@ -19,20 +19,23 @@ pub fn plain(text: &[u8]) -> (usize, bool) {
         above |= found.above;
         at += LANES;
     }
-    let (end, is_ascii) = plain_rest(rest);
-    (at + end, is_ascii && above == 0)
+    let (end, is_ascii) = Found::of(padded(rest)).first();
+    (at + end.min(rest.len()), is_ascii && above == 0)
 }
 
-/// [`plain`] of what is shorter than a block.
-#[cfg_attr(target_arch = "wasm32", target_feature(enable = "simd128"))]
-fn plain_rest(rest: &[u8]) -> (usize, bool) {
-    // Spaces are as plain as what is not there. Byte by byte: copies of any length are calls of the engine.
-    let mut block = [b' '; LANES];
-    for (byte, own) in block.iter_mut().zip(rest) {
-        *byte = *own;
+/// What is shorter than a block, and spaces, which are as plain as what is not there. Made of numbers, not byte by byte in
+/// memory, from where a block could only be read when all of them have arrived.
+fn padded(rest: &[u8]) -> [u8; LANES] {
+    let (words, last) = rest.as_chunks::<8>();
+    let mut word = 0x2020_2020_2020_2020_u64;
+    for byte in last.iter().rev() {
+        word = word << 8 | u64::from(*byte);
     }
-    let (end, is_ascii) = Found::of(&block).first();
-    (end.min(rest.len()), is_ascii)
+    let block = match words {
+        [first, ..] => u128::from(word) << 64 | u128::from(u64::from_le_bytes(*first)),
+        [] => 0x2020_2020_2020_2020 << 64 | u128::from(word),
+    };
+    block.to_le_bytes()
 }
 
 /// What is where in a block: a bit for each byte, the lowest for the first.
@@ -47,10 +50,9 @@ struct Found {
 impl Found {
     #[cfg(target_arch = "wasm32")]
     #[target_feature(enable = "simd128")]
-    fn of(block: &[u8; LANES]) -> Self {
-        use core::arch::wasm32::{i8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, u64x2, v128_any_true, v128_or};
-        let ([low, high], _) = block.as_chunks::<8>() else { return Self { special: 0, above: 0 } };
-        let bytes = u64x2(u64::from_le_bytes(*low), u64::from_le_bytes(*high));
+    fn of(block: [u8; LANES]) -> Self {
+        use core::arch::wasm32::{i8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, v128_any_true, v128_or};
+        let bytes = super::simd::load(block);
         let quoting = v128_or(u8x16_eq(bytes, u8x16_splat(b'"')), u8x16_eq(bytes, u8x16_splat(b'\\')));
         let special = v128_or(quoting, u8x16_lt(bytes, u8x16_splat(0x20)));
         // A mask takes long to make where the machine has no instruction for it.
@@ -59,12 +61,9 @@ impl Found {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn of(block: &[u8; LANES]) -> Self {
+    fn of(block: [u8; LANES]) -> Self {
         let bits = |is: fn(u8) -> bool| block.iter().rev().fold(0, |bits, byte| bits << 1 | u16::from(is(*byte)));
-        Self {
-            special: bits(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)),
-            above: bits(|byte| !byte.is_ascii()),
-        }
+        Self { special: bits(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)), above: bits(|byte| !byte.is_ascii()) }
     }
 
     /// Where the first special byte is, [`LANES`] where there is none, and whether everything before it is ASCII.
