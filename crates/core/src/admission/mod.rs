@@ -112,6 +112,7 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 },
                 &context,
             );
+            json::leave((sets, others));
             notice.add_to(outcome, settings)
         }
         Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
