@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
     pub fn skip_plain_text(&mut self) -> Option<Range<usize>> {
         self.peek_after_space().filter(|byte| *byte == b'"')?;
         let start = self.at + 1;
-        let (length, is_ascii) = scan::plain(self.text.get(start..)?);
+        let (length, is_ascii) = scan::plain_long(self.text.get(start..)?);
         let end = start + length;
         (is_ascii && self.text.get(end) == Some(&b'"')).then(|| {
             self.at = end + 1;
