@@ -93,7 +93,7 @@ impl Controller {
         let namespace = serde_json::to_value(namespace).unwrap_or_default();
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();
         let sets = self.context.cluster.sets.get(&self.context);
-        let (plan, _) = self.plan(&namespace, &name, &sets);
+        let plan = self.plan(&namespace, &name, &sets);
         lock(&self.idle).insert(name.clone(), plan.idle.clone());
         self.context.metrics.objects("Role", self.watched.roles.len());
         self.context.metrics.objects("RoleBinding", self.watched.bindings.len());
@@ -136,8 +136,7 @@ impl Controller {
         }
     }
 
-    /// What there is to do, and the merged accounts that Pods run under.
-    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> (Plan, BTreeSet<String>) {
+    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> Plan {
         let settings = self.context.settings.borrow().clone();
         let demands = Demands::new(&sets.prepared, &settings, namespace);
         let subjects = self.context.cluster.subjects(name);
@@ -148,7 +147,7 @@ impl Controller {
         let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
         let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
         let idle = lock(&self.idle).get(name).cloned().unwrap_or_default();
-        let plan = plan(&Seen {
+        plan(&Seen {
             namespace,
             demands: &demands,
             needed: &needed,
@@ -159,8 +158,7 @@ impl Controller {
             idle: &idle,
             now: self.context.clock.now(),
             times: self.options.times,
-        });
-        (plan, used)
+        })
     }
 
     /// Tells people what they were not told before. What is not true any more may be told again.

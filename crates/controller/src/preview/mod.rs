@@ -79,7 +79,7 @@ pub enum Verb {
     /// It is deleted.
     Delete,
     /// A token is asked for, and written into it.
-    Token,
+    Mint,
 }
 
 impl Verb {
@@ -89,7 +89,7 @@ impl Verb {
             Self::Create => "create",
             Self::Change => "change",
             Self::Delete => "delete",
-            Self::Token => "token",
+            Self::Mint => "mint",
         }
     }
 }

@@ -97,7 +97,7 @@ async fn what_workloads_need_is_made() {
             made("Role"),
             made("RoleBinding"),
             format!("create Secret shop/{secret}"),
-            format!("token Secret shop/{secret}"),
+            format!("mint Secret shop/{secret}"),
         ]
     );
     let role = preview.changes[1].body.as_ref().expect("the Role");
@@ -150,6 +150,48 @@ async fn g10_what_nobody_needs_is_told_of() {
     assert_eq!(lines(&preview), [""; 0]);
     let later = texts(&preview.later);
     assert!(later.len() == 1 && later[0].contains("is not needed"), "{later:?}");
+}
+
+#[tokio::test]
+async fn g2_merged_objects_without_the_label_are_looked_at() {
+    let manifests = [merging("a", "pods"), merging("b", "nodes"), deployment("shop")];
+    let there = client(&situation(&manifests), None).await.expect("manifests");
+    let made = of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let bodies: Vec<Value> = made.changes.into_iter().filter_map(|change| change.body).collect();
+    let with = |change: fn(&mut Value)| {
+        let mut all = manifests.to_vec();
+        all.extend(bodies.iter().cloned());
+        for object in &mut all {
+            if object["kind"] == "Role" {
+                object["metadata"]["labels"] = json!({});
+                change(object);
+            }
+        }
+        situation(&all)
+    };
+    let ours = client(&with(|_| {}), None).await.expect("manifests");
+    let ours = of(ours, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    assert_eq!(ours.changes.len(), 1, "{ours:?}");
+    assert_eq!((ours.changes[0].verb, ours.changes[0].kind.as_str()), (Verb::Change, "Role"));
+    let foreign = with(|role| role["metadata"]["annotations"] = json!({}));
+    let foreign = client(&foreign, None).await.expect("manifests");
+    let foreign = of(foreign, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    assert_eq!(lines(&foreign), [""; 0]);
+    assert!(texts(&foreign.problems)[0].contains("is not what Pillion made"), "{foreign:?}");
+}
+
+#[tokio::test]
+async fn g13_an_account_that_pods_still_run_under_is_not_made_anew() {
+    let name = pillion_core::service_account::names::merged(&["a", "b"]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {"serviceAccountName": name, "containers": [{"name": "web", "image": "web:1"}]}, "status": {"phase": "Running"}
+    });
+    let manifests = [merging("a", "pods"), merging("b", "nodes"), pod];
+    let client = client(&situation(&manifests), None).await.expect("manifests");
+    let preview = of(client, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    assert_eq!(lines(&preview), [""; 0]);
+    assert!(texts(&preview.problems)[0].contains("was deleted while Pods run under it"), "{preview:?}");
 }
 
 #[tokio::test]
@@ -235,6 +277,7 @@ async fn nothing_can_be_written() {
 #[case::another_value(ListParams::default().labels("a=c"), &[])]
 #[case::key(ListParams::default().labels("a"), &["one"])]
 #[case::name(ListParams::default().fields("metadata.name=two"), &["two"])]
+#[case::another_name(ListParams::default().fields("metadata.name!=two"), &["one"])]
 #[case::kind_of_secret(ListParams::default().fields("type=x"), &["two"])]
 #[tokio::test]
 async fn lists_are_selected(#[case] params: ListParams, #[case] expected: &[&str]) {

@@ -100,7 +100,7 @@ fn of_account(namespace: &str, account: &str, what: &Move, all: &mut Preview) {
 fn token(namespace: &str, secret: &str, why: String) -> Change {
     Change {
         controller: NAME,
-        verb: Verb::Token,
+        verb: Verb::Mint,
         api_version: "v1".to_owned(),
         kind: "Secret".to_owned(),
         namespace: Some(namespace.to_owned()),
