@@ -5,7 +5,6 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,18 +13,17 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
-use pillion_controller::events::Events;
-use pillion_controller::metrics::Metrics;
 use pillion_controller::tokens::{self, Options as TokenOptions};
-use pillion_controller::{Clock, Context, watch};
+use pillion_controller::watch::Wanted;
+use pillion_controller::{Clock, Context};
 use pillion_core::plan::tokens::{CHECKSUM, UNNEEDED_SINCE};
 use pillion_core::service_account::names::token_secret;
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::{Cluster, Options, apply, until};
 use rstest::rstest;
 use serde_json::{Value, json};
+use support::clock::Ahead;
 use support::{Installation, SOON, create, dynamic, pod};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
@@ -66,8 +64,7 @@ fn decoded(settings: Value) -> Arc<Settings> {
 /// A controller that is at work until it is dropped.
 struct Controller {
     task: JoinHandle<()>,
-    /// Seconds by which its clock is ahead.
-    ahead: Arc<AtomicI64>,
+    ahead: Ahead,
     faults: Faults,
     settings: tokio::sync::watch::Sender<Arc<Settings>>,
 }
@@ -75,18 +72,9 @@ struct Controller {
 impl Controller {
     fn start(config: Config, faults: Faults, settings: Value, namespaces: Option<&[&str]>, ahead: i64) -> Self {
         let client = faults.client(config).unwrap();
-        let ahead = Arc::new(AtomicI64::new(ahead));
-        let its = Arc::clone(&ahead);
-        let clock = Clock::new(move || Timestamp(Clock::system().now().0 + its.load(Ordering::SeqCst)));
+        let (ahead, clock) = Ahead::by(ahead);
         let (sender, settings) = tokio::sync::watch::channel(decoded(settings));
-        let context = Context {
-            cluster: Arc::new(watch::Cluster::watch(&client)),
-            settings,
-            events: Events::new(client.clone(), None),
-            metrics: Arc::new(Metrics::new()),
-            clock,
-            client,
-        };
+        let context = Context { clock, ..Context::new(client, Wanted::ALL, settings) };
         let namespaces = namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
         let task = tokio::spawn(tokens::run(context, TokenOptions { lifetime: 600, namespaces }));
         Self { task, ahead, faults, settings: sender }
@@ -94,7 +82,7 @@ impl Controller {
 
     /// From now on its clock is so many seconds ahead.
     fn set_ahead(&self, seconds: i64) {
-        self.ahead.store(seconds, Ordering::SeqCst);
+        self.ahead.set(seconds);
     }
 
     /// Ends it where it is.

@@ -57,6 +57,11 @@ pub struct Wanted {
     pub subjects: bool,
 }
 
+impl Wanted {
+    /// Everything.
+    pub const ALL: Self = Self { sidecar_sets: true, subjects: true };
+}
+
 /// What several controllers look at.
 pub struct Cluster {
     /// The Namespaces, without `managedFields`.
@@ -75,19 +80,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts to watch everything. It ends when this is dropped.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn watch(client: &Client) -> Self {
-        Self::watch_only(client, Wanted { sidecar_sets: true, subjects: true })
-    }
-
     /// Starts to watch Namespaces, and what else is wanted; of the rest there is nothing. It ends when this is dropped.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn watch_only(client: &Client, wanted: Wanted) -> Self {
+    pub fn watch(client: &Client, wanted: Wanted) -> Self {
         let changes = Changes::new(BACKLOG);
         let mut tasks = JoinSet::new();
         let (namespaces, writer) = reflector::store();

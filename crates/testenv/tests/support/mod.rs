@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod burst;
+pub mod clock;
 pub mod webhook;
 
 use std::fs;

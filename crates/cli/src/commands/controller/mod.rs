@@ -16,9 +16,8 @@ use pillion_controller::metrics::Metrics;
 use pillion_controller::run::Readiness;
 use pillion_controller::selection::{self, Name};
 use pillion_controller::token_secret::SigningKey;
-use pillion_controller::watch::Cluster;
 use pillion_controller::{
-    Clock, Context, bundle, client, health, legacy_token, merged, root_ca, run as controllers, token_secret, tokens,
+    Context, bundle, client, health, legacy_token, merged, root_ca, run as controllers, token_secret, tokens,
 };
 use pillion_core::plan::merged::Times;
 use pillion_core::settings::Settings;
@@ -164,16 +163,9 @@ impl Work<'_> {
             }
         }
         metrics.leads(true);
-        let cluster = Arc::new(Cluster::watch_only(&client, controllers::wanted(&chosen)));
-        readiness.works(Arc::clone(&cluster));
-        let context = Context {
-            events: Events::new(client.clone(), identity),
-            client,
-            cluster,
-            settings,
-            metrics,
-            clock: Clock::system(),
-        };
+        let events = Events::new(client.clone(), identity);
+        let context = Context { events, metrics, ..Context::new(client, controllers::wanted(&chosen), settings) };
+        readiness.works(Arc::clone(&context.cluster));
         let lost = async {
             if options.no_leader_election {
                 std::future::pending::<()>().await;
