@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use pillion_core::plan::default_account::{NAME, plan};
 
 use crate::context::Context;
 use crate::queue::{ByNamespace, settle};
-use crate::watch::{Change, Kept, keep, phase};
+use crate::watch::{Change, Watch, phase};
 
 /// Its name.
 pub const CONTROLLER: &str = "serviceaccount";
@@ -18,15 +17,9 @@ pub const CONTROLLER: &str = "serviceaccount";
 /// Works for as long as it is polled. What the API server refuses is tried again without limit, each time later (C1.6);
 /// accounts that are there already, and namespaces that are going or gone, are no failures (C1.3, C1.5, C1.7).
 pub async fn run(context: Context) {
-    let accounts = Arc::new(Kept::<()>::default());
-    context.cluster.also(keep(
-        Api::<ServiceAccount>::all(context.client.clone()),
-        Config::default().fields(&format!("metadata.name={NAME}")),
-        "ServiceAccount",
-        Arc::clone(&accounts),
-        |_| Some(()),
-        context.cluster.notify(),
-    ));
+    let api = Api::<ServiceAccount>::all(context.client.clone());
+    let watch = Watch::new(api, "ServiceAccount").fields(&format!("metadata.name={NAME}"));
+    let accounts = Arc::new(context.cluster.keep(CONTROLLER, watch, |_| Some(())));
     accounts.listed().await;
     let client = context.client.clone();
     let reconcile = move |namespace: Arc<Namespace>| {

@@ -43,9 +43,9 @@ pub struct Options {
 
 /// Works for as long as it is polled. What is done by halves when it is dropped is completed by the next one.
 pub async fn run(context: Context, options: Options) {
-    // They end with this.
+    // It ends with this.
     let mut tasks = JoinSet::new();
-    let watched = Arc::new(Watched::start(&context, &mut tasks));
+    let watched = Arc::new(Watched::start(&context));
     let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
     tasks.spawn(async move {
         while settings.changed().await.is_ok() {

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use pillion_core::plan::root_ca::{NAME, Seen, plan};
 
 use crate::authority::Authority;
 use crate::context::Context;
 use crate::queue::{ByNamespace, settle};
-use crate::watch::{Change, Kept, keep, phase};
+use crate::watch::{Change, Watch, phase};
 
 /// Its name.
 pub const CONTROLLER: &str = "root-ca-publisher";
@@ -26,16 +25,10 @@ pub struct Options {
 /// Works for as long as it is polled. A ConfigMap is written only where it differs from what it should be.
 pub async fn run(context: Context, options: Options) {
     let authority: Arc<str> = options.authority.as_pem().into();
-    let maps = Arc::new(Kept::<Seen>::default());
     let wanted = Arc::clone(&authority);
-    context.cluster.also(keep(
-        Api::<ConfigMap>::all(context.client.clone()),
-        Config::default().fields(&format!("metadata.name={NAME}")),
-        "ConfigMap",
-        Arc::clone(&maps),
-        move |map| serde_json::to_value(map).ok().map(|map| Seen::of(&map, &wanted)),
-        context.cluster.notify(),
-    ));
+    let see = move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| Seen::of(&map, &wanted));
+    let watch = Watch::new(Api::all(context.client.clone()), "ConfigMap").fields(&format!("metadata.name={NAME}"));
+    let maps = Arc::new(context.cluster.keep(CONTROLLER, watch, see));
     maps.listed().await;
     let client = context.client.clone();
     let reconcile = move |namespace: Arc<Namespace>| {

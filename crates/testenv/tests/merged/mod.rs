@@ -1,5 +1,7 @@
 //! A controller of merged accounts, and a namespace in which it works.
 
+mod rights;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;

@@ -164,12 +164,7 @@ impl<'a> Installation<'a> {
 
     /// What the server answers at a path of its health port, status and body; nothing where it does not.
     pub async fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.health)).await.ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.ok()?;
-        Some(answer)
+        get(self.health, path).await
     }
 
     /// The certificate that clients have to trust.
@@ -209,6 +204,16 @@ impl<'a> Installation<'a> {
             panic!("{error}\n{:?}\n{}", self.get("/metrics").await, self.cluster.log(&self.name));
         }
     }
+}
+
+/// What is answered at a path of a port of this machine, status and body; nothing where nobody does.
+pub async fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
 }
 
 /// The arguments of the container of the server's Deployment that begin in one of these ways.

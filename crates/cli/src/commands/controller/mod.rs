@@ -147,8 +147,8 @@ impl Work<'_> {
         let listener = TcpListener::bind(options.health_listen)
             .await
             .with_context(|| format!("--health-listen {}", options.health_listen))?;
-        let problems = readiness.clone();
-        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || problems.problems())));
+        let reporting = readiness.clone();
+        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || reporting.report())));
         let (send, settings) = watch::channel(Arc::new(settings));
         tokio::spawn(file.watch(send));
 
