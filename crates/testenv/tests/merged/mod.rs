@@ -5,10 +5,10 @@ mod rights;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
 use pillion_controller::Context;
 use pillion_controller::merged::{self, Options as MergedOptions};
@@ -26,7 +26,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
 use crate::support::clock::Ahead;
-use crate::support::{SOON, create, pod};
+use crate::support::{SOON, create, pod, poke};
 
 /// The one of the sets `a` and `b`.
 pub const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
@@ -202,11 +202,8 @@ impl Place {
         self.objects_that("all being gone", |objects| objects.iter().all(Option::is_none)).await;
     }
 
-    /// Something changes in the namespace that does not matter: whoever works there looks at it again.
     pub async fn poke(&self) {
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let patch = json!({"metadata": {"annotations": {"poke": format!("{:?}", std::time::Instant::now())}}});
-        namespaces.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        poke(&self.client, &self.name).await;
     }
 
     /// The notes of Events with this reason, on what is in no namespace, that speak of this one.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::FromArgMatches as _;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DynamicObject, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pillion::rendering::document::{Document, to_yaml};
 use pillion::rendering::options::Standalone;
@@ -128,7 +128,7 @@ impl<'a> Installation<'a> {
         installation
             .apply(|kind| !matches!(kind, "Deployment" | "PodDisruptionBudget" | "NetworkPolicy") && !calls_back(kind))
             .await;
-        let identity = cluster.as_service_account(&options.namespace, &installation.name).await.unwrap();
+        let identity = cluster.as_service_account(&options.deployment.namespace, &installation.name).await.unwrap();
         fs::write(&kubeconfig, identity.kubeconfig()).unwrap();
         fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o600)).unwrap();
         installation
@@ -242,6 +242,24 @@ pub fn pod(fields: &Value) -> Value {
     });
     json_patch::merge(&mut pod, fields);
     pod
+}
+
+/// A Pod as its author writes it, for the SidecarSets of a mode.
+pub fn web(mode: &str, edit: fn(&mut Value)) -> Value {
+    let mut pod = pod(&json!({
+        "metadata": {"name": "web", "labels": {"mode": mode}},
+        "spec": {"volumes": [{"name": "own", "emptyDir": {}}]},
+    }));
+    edit(&mut pod);
+    pod
+}
+
+/// Changes something in a namespace that does not matter: whoever works there looks at it again.
+pub async fn poke(client: &Client, namespace: &str) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let now = format!("{:?}", std::time::Instant::now());
+    let patch = json!({"metadata": {"annotations": {"poke": now}}});
+    namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 /// Creates an object of a kind that the client's library knows.
