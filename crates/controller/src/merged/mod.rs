@@ -45,7 +45,7 @@ pub struct Options {
 
 /// Works for as long as it is polled. What is done by halves when it is dropped is completed by the next one.
 pub async fn run(context: Context, options: Options) {
-    // They end with this.
+    // It ends with this.
     let mut tasks = JoinSet::new();
     let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
     tasks.spawn(async move {
@@ -53,7 +53,7 @@ pub async fn run(context: Context, options: Options) {
             let _ = changes.send(Change { kind: SETTINGS, namespace: None });
         }
     });
-    let controller = Arc::new(Controller::new(context.clone(), options, &mut tasks).await);
+    let controller = Arc::new(Controller::new(context.clone(), options).await);
     let reconcile = move |namespace: Arc<Namespace>| {
         let controller = Arc::clone(&controller);
         async move { controller.reconcile(&namespace).await }
@@ -83,8 +83,8 @@ struct Controller {
 
 impl Controller {
     /// One that has seen everything.
-    async fn new(context: Context, options: Options, tasks: &mut JoinSet<()>) -> Self {
-        let watched = Watched::start(&context, tasks);
+    async fn new(context: Context, options: Options) -> Self {
+        let watched = Watched::start(&context);
         watched.listed().await;
         Self { context, options, watched, ceiling: Ceiling::default(), idle: Mutex::default(), told: Mutex::default() }
     }

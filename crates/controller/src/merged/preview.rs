@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use pillion_core::json;
-use tokio::task::JoinSet;
 
 use super::carry::{self, Failure};
 use super::{Controller, Options};
@@ -14,8 +13,7 @@ const NAME: Name = Name::MergedServiceAccounts;
 
 /// Adds what would be done now in every namespace.
 pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
-    let mut tasks = JoinSet::new();
-    let controller = Controller::new(context.clone(), options.clone(), &mut tasks).await;
+    let controller = Controller::new(context.clone(), options.clone()).await;
     let sets = context.cluster.sets.get(context);
     for refused in &sets.refused {
         all.problem(NAME, None, format!("SidecarSet \"{}\": {}", refused.name, refused.why));

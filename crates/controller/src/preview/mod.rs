@@ -21,8 +21,6 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::context::{Clock, Context};
-use crate::events::Events;
-use crate::metrics::Metrics;
 use crate::run::{self, Options};
 use crate::selection::Name;
 use crate::watch::Cluster;
@@ -129,15 +127,8 @@ pub async fn preview(
 ) -> Result<Preview, Problem> {
     // Settings that never change: the sender is gone.
     let settings = watch::channel(settings).1;
-    let cluster = Arc::new(Cluster::watch_only(&client, run::wanted(names)));
-    let context = Context {
-        events: Events::new(client.clone(), None),
-        client,
-        cluster: Arc::clone(&cluster),
-        settings,
-        metrics: Arc::new(Metrics::new()),
-        clock,
-    };
+    let context = Context { clock, ..Context::new(client, run::wanted(names), settings) };
+    let cluster = Arc::clone(&context.cluster);
     let seen = async {
         cluster.listed().await;
         let mut all = Preview::default();
@@ -175,7 +166,7 @@ async fn of(name: Name, context: &Context, options: &Options, all: &mut Preview)
 async fn hindered(cluster: &Cluster) -> String {
     loop {
         sleep(LOOK).await;
-        if let Some(problem) = cluster.problems().into_iter().next() {
+        if let Some(problem) = cluster.failures().into_iter().next() {
             return problem;
         }
     }

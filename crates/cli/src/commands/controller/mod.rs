@@ -16,8 +16,7 @@ use pillion_controller::metrics::Metrics;
 use pillion_controller::run::Readiness;
 use pillion_controller::selection::Name;
 use pillion_controller::token_secret::SigningKey;
-use pillion_controller::watch::Cluster;
-use pillion_controller::{Clock, Context, client, health, merged, run as controllers};
+use pillion_controller::{Context, client, health, merged, run as controllers};
 use pillion_core::settings::Settings;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -139,8 +138,8 @@ impl Work<'_> {
         let listener = TcpListener::bind(options.health_listen)
             .await
             .with_context(|| format!("--health-listen {}", options.health_listen))?;
-        let problems = readiness.clone();
-        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || problems.problems())));
+        let reporting = readiness.clone();
+        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || reporting.report())));
         let (send, settings) = watch::channel(Arc::new(settings));
         tokio::spawn(file.watch(send));
 
@@ -155,16 +154,9 @@ impl Work<'_> {
             }
         }
         metrics.leads(true);
-        let cluster = Arc::new(Cluster::watch_only(&client, controllers::wanted(&chosen)));
-        readiness.works(Arc::clone(&cluster));
-        let context = Context {
-            events: Events::new(client.clone(), identity),
-            client,
-            cluster,
-            settings,
-            metrics,
-            clock: Clock::system(),
-        };
+        let events = Events::new(client.clone(), identity);
+        let context = Context { events, metrics, ..Context::new(client, controllers::wanted(&chosen), settings) };
+        readiness.works(Arc::clone(&context.cluster));
         let lost = async {
             if options.no_leader_election {
                 std::future::pending::<()>().await;
