@@ -139,6 +139,29 @@ async fn b5_a_secret_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
+async fn b5_a_secret_that_nobody_needs_goes_later() {
+    let secret = |since: Option<&str>| {
+        let mut secret = pillion_core::plan::tokens::seed("shop", "c");
+        if let Some(since) = since {
+            secret["metadata"]["annotations"]["pillion.dev/unneeded-since"] = json!(since);
+        }
+        situation(&[isolated("c"), account("c"), secret])
+    };
+    // The clock stands at 08:00.
+    for (since, expected, later) in [
+        (None, &["change"][..], 0),
+        (Some("2027-01-15T07:55:00Z"), &[], 1),
+        (Some("2027-01-15T07:45:00Z"), &["delete"], 0),
+    ] {
+        let client = client(&secret(since), None).await.expect("manifests");
+        let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
+        let verbs: Vec<&str> = preview.changes.iter().map(|change| change.verb.as_str()).collect();
+        assert_eq!(verbs, expected, "{since:?}");
+        assert_eq!(preview.later.len(), later, "{preview:?}");
+    }
+}
+
+#[tokio::test]
 async fn g10_what_nobody_needs_is_told_of() {
     let with_workload = situation(&[merging("a", "pods"), merging("b", "nodes"), deployment("shop")]);
     let there = client(&with_workload, None).await.expect("manifests");
