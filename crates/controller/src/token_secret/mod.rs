@@ -2,6 +2,7 @@
 //! ServiceAccounts (`serviceaccounts.md` C2, C4), for clusters where kube-controller-manager does not see to it.
 
 mod claims;
+mod preview;
 mod retries;
 mod seen;
 mod signing;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::default_account::ACTIVE;
-use pillion_core::plan::token_secret::{Fill, Secret, Seen as SeenThere, Task, plan};
+use pillion_core::plan::token_secret::{Fill, Plan, Secret, Seen as SeenThere, Task, plan};
 use pillion_core::time::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
@@ -27,6 +28,7 @@ use crate::write::WriteError;
 use retries::{After, Retries};
 use seen::Seen;
 
+pub(crate) use preview::preview;
 pub use signing::{KeyError, SigningKey};
 pub use start::{Refusal, check};
 
@@ -82,14 +84,17 @@ struct TryAgain(usize);
 /// Works for as long as it is polled; while kube-controller-manager is at work it only waits, unless it is told not to.
 /// It begins with a look at every namespace, and takes away what was missed while nobody watched (C2.9).
 pub async fn run(context: Context, options: Options) {
+    let may_work = context.cluster.progress(CONTROLLER, "Lease");
     while !options.force
         && let Err(refusal) = check(&context.client, context.clock.now()).await
     {
+        may_work.fail(refusal.to_string());
         tracing::error!(controller = CONTROLLER, %refusal, "not started");
         context.metrics.reconciled(CONTROLLER, "waiting", Duration::ZERO);
         sleep(if matches!(refusal, Refusal::Rival(_)) { LOOK_AGAIN } else { ASK_AGAIN }).await;
     }
-    let seen = Seen::watch(&context, options.authority.clone()).await;
+    may_work.done();
+    let seen = Arc::new(Seen::watch(&context, options.authority.clone()).await);
     let looker = Looker { context: context.clone(), options: Arc::new(options), seen, retries: Arc::default() };
     let reconcile = move |namespace: Arc<Namespace>| {
         let looker = looker.clone();
@@ -99,11 +104,25 @@ pub async fn run(context: Context, options: Options) {
     ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
 }
 
+/// What is to be done in a namespace.
+fn plan_of(seen: &Seen, namespace: &Namespace, now: Timestamp) -> Plan {
+    let name = namespace.name_any();
+    let (accounts, secrets) = (seen.accounts.of(&name), seen.secrets.of(&name));
+    let there = SeenThere {
+        is_active: phase(namespace) == ACTIVE,
+        accounts: &accounts.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+        secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+        gone: &seen.gone(&name),
+        sweeps: seen.is_first_look(&name),
+    };
+    plan(&there, now)
+}
+
 #[derive(Clone)]
 struct Looker {
     context: Context,
     options: Arc<Options>,
-    seen: Seen,
+    seen: Arc<Seen>,
     retries: Arc<Retries>,
 }
 
@@ -111,16 +130,8 @@ impl Looker {
     /// Compares a namespace with what should be. What fails keeps nothing else from being done.
     async fn look(&self, namespace: &Namespace) -> Result<Done, TryAgain> {
         let (name, now) = (namespace.name_any(), self.context.clock.now());
-        let (accounts, secrets) = (self.seen.accounts.of(&name), self.seen.secrets.of(&name));
-        let there = SeenThere {
-            is_active: phase(namespace) == ACTIVE,
-            accounts: &accounts.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-            secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-            gone: &self.seen.gone(&name),
-            sweeps: self.seen.is_first_look(&name),
-        };
         self.retries.forget_gone(&name, |secret| self.seen.secrets.get(&name, secret).is_none());
-        let plan = plan(&there, now);
+        let plan = plan_of(&self.seen, namespace, now);
         let (mut next, mut again) = (plan.next, 0);
         let mut sooner = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
         for task in &plan.tasks {

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::own::{Watch, keep};
 use super::subject::{PodObject, Subject, WorkloadObject};
-use super::{Changes, Kept, LOOK_AGAIN, keep};
+use super::{Changes, Kept, LOOK_AGAIN};
+use crate::write::Problem;
 
 /// A kind whose objects make Pods.
 pub(super) struct Workload {
     api_version: &'static str,
-    kind: &'static str,
+    pub(super) kind: &'static str,
     /// Not every cluster has it.
     is_optional: bool,
 }
@@ -45,14 +46,17 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// Whether the API server serves a kind; `None` where it does not say.
-async fn is_served(client: &Client, api_version: &str, kind: &str) -> Option<bool> {
+/// Whether the API server serves a kind.
+///
+/// # Errors
+/// Why it does not say.
+async fn is_served(client: &Client, api_version: &str, kind: &str) -> Result<bool, String> {
     match client.list_api_group_resources(api_version).await {
-        Ok(list) => Some(list.resources.iter().any(|resource| resource.kind == kind)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Some(false),
+        Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => {
             tracing::warn!(kind, api_version, %error, "discovery");
-            None
+            Err(format!("whether the API server serves {api_version} is not known: {}", Problem::of(&error)))
         }
     }
 }
@@ -60,17 +64,21 @@ async fn is_served(client: &Client, api_version: &str, kind: &str) -> Option<boo
 /// The first of these versions that is served. Until there is one, nothing is kept, and that is all there is.
 async fn served<T>(client: &Client, versions: &[&'static str], kind: &str, kept: &Kept<T>) -> &'static str {
     loop {
-        let mut is_known = true;
+        let mut unknown = None;
         for version in versions {
             match is_served(client, version, kind).await {
-                Some(true) => return version,
-                Some(false) => {}
-                None => is_known = false,
+                Ok(true) => return version,
+                Ok(false) => {}
+                Err(problem) => unknown = Some(problem),
             }
         }
-        if is_known && !kept.is_listed() {
-            kept.start_list();
-            kept.end_list();
+        match unknown {
+            Some(problem) => kept.progress().fail_for_now(problem),
+            None if kept.is_listed() => kept.progress().works(),
+            None => {
+                kept.start_list();
+                kept.end_list();
+            }
         }
         sleep(LOOK_AGAIN).await;
     }
@@ -78,7 +86,7 @@ async fn served<T>(client: &Client, versions: &[&'static str], kind: &str, kept:
 
 pub(super) async fn pods(client: Client, kept: Arc<Kept<Subject>>, changes: Changes) {
     let api = Api::<PodObject>::all_with(client, &ApiResource::erase::<Pod>(&()));
-    keep(api, Config::default(), "Pod", kept, |pod| Some(Subject::of_pod(pod)), changes).await;
+    keep(Watch::new(api, "Pod"), kept, |pod| Some(Subject::of_pod(pod)), changes).await;
 }
 
 pub(super) async fn workloads(client: Client, workload: &'static Workload, kept: Arc<Kept<Subject>>, changes: Changes) {
@@ -87,7 +95,7 @@ pub(super) async fn workloads(client: Client, workload: &'static Workload, kept:
         served(&client, &[api_version], kind, &kept).await;
     }
     let api = Api::<WorkloadObject>::all_with(client, &resource(api_version, kind));
-    keep(api, Config::default(), kind, kept, move |object| Subject::of_workload(kind, object), changes).await;
+    keep(Watch::new(api, kind), kept, move |object| Subject::of_workload(kind, object), changes).await;
 }
 
 pub(super) async fn sidecar_sets(client: Client, kept: Arc<Kept<Value>>, changes: Changes) {
@@ -98,5 +106,5 @@ pub(super) async fn sidecar_sets(client: Client, kept: Arc<Kept<Value>>, changes
         object.metadata.managed_fields = None;
         serde_json::to_value(object).ok()
     };
-    keep(api, Config::default(), KIND, kept, whole, changes).await;
+    keep(Watch::new(api, KIND), kept, whole, changes).await;
 }
