@@ -113,8 +113,11 @@ mod tests {
     #[test]
     fn sets_of_both_versions_and_of_the_settings_are_one_list() {
         let settings = Settings::decode(json!({"sidecarSets": [set("v1beta1", "b", &json!({}))]})).unwrap_or_default();
+        // It is injected until it is gone.
+        let mut being_deleted = set("v1alpha1", "a", &json!({"namespace": "shop"}));
+        being_deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
         let resources = [
-            set("v1alpha1", "a", &json!({"namespace": "shop"})),
+            being_deleted,
             set("v1beta1", "b", &json!({"paused": true})),
             set("v1beta1", "c", &json!({"containers": {}})),
         ];
