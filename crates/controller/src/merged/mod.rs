@@ -5,6 +5,7 @@
 
 mod carry;
 mod ceiling;
+mod preview;
 mod seen;
 mod uninstall;
 
@@ -29,6 +30,7 @@ use crate::queue::{ByNamespace, Done};
 use crate::sets::Sets;
 use crate::watch::{Change, Subject};
 
+pub(crate) use preview::preview;
 pub use uninstall::{Uninstalled, uninstall};
 
 /// Its name.
@@ -45,22 +47,13 @@ pub struct Options {
 pub async fn run(context: Context, options: Options) {
     // It ends with this.
     let mut tasks = JoinSet::new();
-    let watched = Arc::new(Watched::start(&context));
     let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
     tasks.spawn(async move {
         while settings.changed().await.is_ok() {
             let _ = changes.send(Change { kind: SETTINGS, namespace: None });
         }
     });
-    watched.listed().await;
-    let controller = Arc::new(Controller {
-        context: context.clone(),
-        options,
-        watched,
-        ceiling: Ceiling::default(),
-        idle: Mutex::default(),
-        told: Mutex::default(),
-    });
+    let controller = Arc::new(Controller::new(context.clone(), options).await);
     let reconcile = move |namespace: Arc<Namespace>| {
         let controller = Arc::clone(&controller);
         async move { controller.reconcile(&namespace).await }
@@ -80,7 +73,7 @@ type ByName<T> = Mutex<BTreeMap<String, T>>;
 struct Controller {
     context: Context,
     options: Options,
-    watched: Arc<Watched>,
+    watched: Watched,
     ceiling: Ceiling,
     /// What is neither needed nor used, by namespace and name.
     idle: ByName<BTreeMap<String, Timestamp>>,
@@ -89,6 +82,13 @@ struct Controller {
 }
 
 impl Controller {
+    /// One that has seen everything.
+    async fn new(context: Context, options: Options) -> Self {
+        let watched = Watched::start(&context);
+        watched.listed().await;
+        Self { context, options, watched, ceiling: Ceiling::default(), idle: Mutex::default(), told: Mutex::default() }
+    }
+
     async fn reconcile(&self, namespace: &Namespace) -> Result<Done, Failure> {
         let namespace = serde_json::to_value(namespace).unwrap_or_default();
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();

@@ -152,6 +152,11 @@ impl Cluster {
     pub fn report(&self) -> Report {
         self.registry.report()
     }
+
+    /// The watches that show nothing, each with the reason.
+    pub fn failures(&self) -> Vec<String> {
+        self.registry.failures()
+    }
 }
 
 /// The phase of a Namespace (`status.phase`), or `""` where it has none yet.

@@ -123,6 +123,15 @@ impl Registry {
         report
     }
 
+    /// Those that show nothing, whether they count or not.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let failure = |entry: &Entry| {
+            let problem = entry.progress.upgrade().map(Progress)?.problem()?;
+            Some(format!("{}: {problem}", entry.name))
+        };
+        self.lock().iter().filter_map(failure).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,6 +151,7 @@ mod tests {
         let (registry, progress) = (Registry::default(), Progress::default());
         registry.add("one: Role".to_owned(), false, &progress);
         assert_eq!(registry.report(), report(&["one: Role: not seen yet"], &[]));
+        assert_eq!(registry.failures(), [""; 0]);
 
         progress.fail("forbidden".to_owned());
         assert_eq!(registry.report(), report(&["one: Role: forbidden"], &[]));
@@ -160,6 +170,7 @@ mod tests {
         registry.add("Secret of \"shop\"".to_owned(), true, &progress);
         progress.fail("forbidden".to_owned());
         assert_eq!(registry.report(), report(&[], &["Secret of \"shop\": forbidden"]));
+        assert_eq!(registry.failures(), ["Secret of \"shop\": forbidden"]);
     }
 
     #[test]
