@@ -54,6 +54,7 @@ pub async fn run(context: Context, options: Options) {
         }
     });
     let controller = Arc::new(Controller::new(context.clone(), options).await);
+    context.cluster.bundled.known().await;
     let reconcile = move |namespace: Arc<Namespace>| {
         let controller = Arc::clone(&controller);
         async move { controller.reconcile(&namespace).await }

@@ -66,6 +66,7 @@ pub async fn run(context: Context, options: Options) {
     let seen = Seen::watch(&context, options.namespaces);
     // Before that, an account that is not seen may be there.
     seen.accounts.listed().await;
+    context.cluster.bundled.known().await;
     let tokens = Arc::new(Tokens {
         context: context.clone(),
         lifetime: options.lifetime.max(LIFETIME_MIN),

@@ -94,18 +94,8 @@ impl World {
 
     /// The images in the bundle, by set.
     fn images(&self) -> Vec<String> {
-        let seen = Seen {
-            at: &self.at,
-            sidecar_sets: &[],
-            revisions: &[],
-            config_maps: &self.config_maps,
-            whitelist: None,
-            settings: &self.settings,
-            now: self.now,
-            max: self.max,
-        };
         let image = |set: &SidecarSet| json::text(&set.containers()[0], &["image"]).to_owned();
-        write::sets(seen).values().map(image).collect()
+        stored(&self.at, &self.config_maps).iter().map(image).collect()
     }
 
     fn put(&mut self, set: Value) {
