@@ -127,6 +127,13 @@ fn a_sidecar_set_that_is_not_valid_names_its_place() {
 }
 
 #[test]
+fn manifests_that_no_api_server_would_take_name_their_place() {
+    let run = plan(SETTINGS, &format!("{MANIFESTS}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: half}}\n"), &[]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert_eq!(run.err, "error: <stdin>:40: Pod \"half\": missing field `spec`\n");
+}
+
+#[test]
 fn without_a_cluster_there_is_no_plan_of_it() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("s.yaml"), SETTINGS).unwrap();

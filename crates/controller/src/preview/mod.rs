@@ -27,7 +27,7 @@ use crate::watch::Cluster;
 use crate::write::target;
 use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
 
-pub use self::objects::{KINDS, Situation};
+pub use self::objects::{Situation, problem};
 pub use self::server::client;
 
 /// How long the cluster may take to list what is looked at.

@@ -139,6 +139,29 @@ async fn b5_a_secret_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
+async fn b5_a_secret_that_nobody_needs_goes_later() {
+    let secret = |since: Option<&str>| {
+        let mut secret = pillion_core::plan::tokens::seed("shop", "c");
+        if let Some(since) = since {
+            secret["metadata"]["annotations"]["pillion.dev/unneeded-since"] = json!(since);
+        }
+        situation(&[isolated("c"), account("c"), secret])
+    };
+    // The clock stands at 08:00.
+    for (since, expected, later) in [
+        (None, &["change"][..], 0),
+        (Some("2027-01-15T07:55:00Z"), &[], 1),
+        (Some("2027-01-15T07:45:00Z"), &["delete"], 0),
+    ] {
+        let client = client(&secret(since), None).await.expect("manifests");
+        let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
+        let verbs: Vec<&str> = preview.changes.iter().map(|change| change.verb.as_str()).collect();
+        assert_eq!(verbs, expected, "{since:?}");
+        assert_eq!(preview.later.len(), later, "{preview:?}");
+    }
+}
+
+#[tokio::test]
 async fn g10_what_nobody_needs_is_told_of() {
     let with_workload = situation(&[merging("a", "pods"), merging("b", "nodes"), deployment("shop")]);
     let there = client(&with_workload, None).await.expect("manifests");
@@ -314,6 +337,20 @@ async fn namespaces_that_are_only_named_exist() {
     let found = Api::<Namespace>::all(client).list(&ListParams::default()).await.expect("a list");
     let found: Vec<_> = found.iter().map(|found| (found.name_any(), found.labels()["team"].as_str())).collect();
     assert_eq!(found, [("default".to_owned(), "a"), ("web".to_owned(), "a")]);
+}
+
+#[rstest]
+#[case::right(json!({"metadata": {"name": "a"}, "spec": {}}), None)]
+#[case::with_a_generated_name(json!({"metadata": {"generateName": "a-"}, "spec": {}}), None)]
+#[case::without_a_name(json!({"spec": {}}), Some("metadata.name is missing"))]
+#[case::without_a_spec(json!({"metadata": {"name": "a"}}), Some("missing field `spec`"))]
+#[case::of_another_type(json!({"metadata": {"name": "a", "labels": "x"}, "spec": {}}), Some("invalid type: string \"x\", expected a map"))]
+fn what_no_api_server_would_take_is_found(#[case] mut pod: Value, #[case] expected: Option<&str>) {
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    assert_eq!(problem(&pod).as_deref(), expected);
+    pod["kind"] = json!("Service");
+    assert_eq!(problem(&pod), None, "nobody looks at it");
 }
 
 #[test]

@@ -32,8 +32,8 @@ use progress::Registry;
 pub use kept::Kept;
 pub use own::{Own, Watch};
 pub use progress::{Progress, Report};
-pub(crate) use subject::PodObject;
 pub use subject::Subject;
+pub(crate) use subject::{PodObject, WorkloadObject};
 
 /// How many changes a controller may be behind before it has to look at everything.
 const BACKLOG: usize = 4096;

@@ -136,7 +136,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         if let Ok(preview) = timeout(PATIENCE, &mut look).await {
             return Ok::<_, anyhow::Error>(preview?);
         }
-        writeln!(terminal.err(), "looking at the cluster")?;
+        writeln!(terminal.err(), "{}", if args.cluster { "looking at the cluster" } else { "planning" })?;
         Ok(look.await?)
     })?;
     // What it watched ends with it.
@@ -152,7 +152,22 @@ fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<
     } else {
         args.inputs.paths().map_err(|error| anyhow!("{error}; --cluster looks at a cluster"))?
     };
-    preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)
+    let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
+        return Ok(None);
+    };
+    let problems: Vec<String> = manifests.iter().filter_map(problem).collect();
+    for problem in &problems {
+        terminal.error(&anyhow!("{problem}"));
+    }
+    Ok(Some(manifests).filter(|_| problems.is_empty()))
+}
+
+/// Why no API server would take a manifest, and where it stands.
+fn problem(manifest: &Manifest) -> Option<String> {
+    let why = previews::problem(&manifest.value)?;
+    let text = |path: &[&str]| json::text(&manifest.value, path);
+    let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
+    Some(format!("{}:{}: {kind} \"{name}\": {why}", manifest.source.name, manifest.line()))
 }
 
 /// The settings; `None` where the controller would refuse them, all of which was said then.
