@@ -1,9 +1,10 @@
 //! Where what is in a bundle.
 //!
 //! All numbers have 32 bits, little-endian. First the header: the number of sets, the number of anchors, the compressed
-//! length of the dictionary, its length, and how many bytes of digests each body starts with. Then the anchors ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and
-//! one more, which says where the last body ends; then the compressed dictionary; then, set by set, the compressed head, the length
-//! and the checksum of the body, and the compressed body.
+//! length of the dictionary, its length, and how many bytes of digests each body starts with. Then the anchors
+//! ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and one more, which says where
+//! the last body ends; then the compressed dictionary; then, set by set, the compressed head, the length and the checksum
+//! of the body, and the compressed body.
 //!
 //! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
 //! of it again.
