@@ -26,7 +26,8 @@ pub(super) const REASON: &str = "PermissionsNotMerged";
 /// Whether this writes what a merged account may do.
 pub(super) fn is_about(group: &Group) -> bool {
     let is_role = |step: &Step| matches!(step, Step::Apply(object) if json::text(object, &["kind"]) == "Role");
-    group.steps.iter().any(is_role)
+    // Most of it is made where no Pod runs under an account that is gone (G13).
+    group.steps.iter().chain(&group.if_unused).chain(&group.if_used).any(is_role)
 }
 
 /// For each SidecarSet of a group that loses something, what to say.
