@@ -15,7 +15,9 @@ const NAME: Name = Name::MergedServiceAccounts;
 pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
     let controller = Controller::new(context.clone(), options.clone()).await;
     let sets = context.cluster.sets.get(context);
-    for refused in &sets.refused {
+    // Where a bundle is kept, that says what is not in it.
+    let is_bundled = context.cluster.bundled.sets().is_some();
+    for refused in sets.refused.iter().filter(|_| !is_bundled) {
         all.problem(NAME, None, format!("SidecarSet \"{}\": {}", refused.name, refused.why));
     }
     if let Some(problem) = &sets.problem {

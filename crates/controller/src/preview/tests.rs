@@ -256,6 +256,7 @@ async fn what_is_not_in_the_bundle_needs_nothing() {
     let merged = pillion_core::service_account::names::merged(&["a", "c"]);
     let accounts = preview.changes.iter().filter(|change| change.kind == "ServiceAccount");
     assert_eq!(accounts.map(|change| change.name.as_str()).collect::<Vec<_>>(), [merged], "{preview:?}");
+    assert_eq!(preview.problems.len(), 1, "it is told once why: {preview:?}");
 }
 
 #[tokio::test]
