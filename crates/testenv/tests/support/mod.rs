@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod burst;
+pub mod controllers;
 pub mod webhook;
 
 use std::fs;
