@@ -15,6 +15,7 @@ pub mod leader;
 pub mod legacy_token;
 pub mod merged;
 pub mod metrics;
+pub mod preview;
 pub mod queue;
 pub mod read;
 pub mod root_ca;

@@ -93,12 +93,13 @@ impl Problem {
 /// # Errors
 /// [`WriteError`]. Deleting what is gone is none.
 pub async fn carry_out(client: &Client, step: &Step) -> Result<Option<Value>, WriteError> {
-    let (verb, object) = match step {
-        Step::Create(object) => ("create", reference(object)),
-        Step::Apply(object) => ("apply", reference(object)),
-        Step::Patch { object, .. } => ("patch", named(object)),
-        Step::Delete { object, .. } => ("delete", named(object)),
+    let verb = match step {
+        Step::Create(_) => "create",
+        Step::Apply(_) => "apply",
+        Step::Patch { .. } => "patch",
+        Step::Delete { .. } => "delete",
     };
+    let object = target(step);
     let problem = match tokio::time::timeout(PATIENCE, send(client, step, &object)).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(problem)) => problem,
@@ -108,11 +109,20 @@ pub async fn carry_out(client: &Client, step: &Step) -> Result<Option<Value>, Wr
     Err(WriteError { verb, kind, namespace, name, problem })
 }
 
-struct Named {
-    api_version: String,
-    kind: String,
-    namespace: Option<String>,
-    name: String,
+/// The object that a step writes.
+pub(crate) struct Named {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+/// The object that a step writes.
+pub(crate) fn target(step: &Step) -> Named {
+    match step {
+        Step::Create(object) | Step::Apply(object) => reference(object),
+        Step::Patch { object, .. } | Step::Delete { object, .. } => named(object),
+    }
 }
 
 fn reference(object: &Value) -> Named {

@@ -5,6 +5,7 @@
 //! index, an index whose old shards are still there) is completed by whoever starts next.
 
 mod delay;
+mod preview;
 mod say;
 mod sources;
 mod written;
@@ -21,6 +22,8 @@ use pillion_core::time::Timestamp;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::sleep;
+
+pub(crate) use self::preview::preview;
 
 use self::delay::Delays;
 use self::say::Said;

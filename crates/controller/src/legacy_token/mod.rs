@@ -13,13 +13,14 @@ use pillion_core::plan::legacy_token::{
     Secret, TRACKING, TRACKING_NAMESPACE, Verdict, is_tracked, is_unused, mounted, verdict,
 };
 use pillion_core::plan::token_secret::{Account, TOKEN_TYPE};
-use pillion_core::time::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::backoff::Backoff;
 use crate::context::Context;
+use crate::preview::Preview;
 use crate::read::{one, pages};
+use crate::selection::Name;
 use crate::write::{Problem, carry_out};
 
 /// Its name.
@@ -67,81 +68,123 @@ pub async fn run(context: Context, options: Options) {
 /// # Errors
 /// The first problem. What somebody else changed in the meantime is none: it is seen in the next round.
 pub async fn clean(context: &Context, period: Duration) -> Result<(), Problem> {
-    let now = context.clock.now();
-    let period = i64::try_from(period.as_secs()).unwrap_or(i64::MAX);
+    let mut first = None;
+    for (namespace, secrets) in unused(context, period).await? {
+        match judged(context, &namespace, secrets, period).await {
+            Ok(judged) => {
+                for (secret, verdict) in judged {
+                    if let Err(problem) = carry_out_verdict(context, &secret, &verdict).await {
+                        first.get_or_insert(problem);
+                    }
+                }
+            }
+            Err(problem) => {
+                first.get_or_insert(problem);
+            }
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+/// Adds what would be done now (`pillion plan`).
+///
+/// # Errors
+/// Where something could not be read that decides.
+pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) -> Result<(), Problem> {
+    for (namespace, secrets) in unused(context, options.period).await? {
+        for (secret, verdict) in judged(context, &namespace, secrets, options.period).await? {
+            let (step, why) = match verdict {
+                Verdict::Kept(_) => continue,
+                Verdict::Invalidate(step) => (step, "was not used, and becomes invalid"),
+                Verdict::Delete(step) => (step, "was invalid for long"),
+            };
+            let why = format!("the token of ServiceAccount \"{}\" {why}", secret.account);
+            all.steps(Name::LegacyTokenCleaner, &[step], &why);
+        }
+    }
+    Ok(())
+}
+
+fn seconds(period: Duration) -> i64 {
+    i64::try_from(period.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The tokens that were not used, by namespace; none while the API server has not noted uses for long enough.
+async fn unused(context: &Context, period: Duration) -> Result<BTreeMap<String, Vec<Secret>>, Problem> {
+    let (now, period) = (context.clock.now(), seconds(period));
     let client = &context.client;
+    let mut namespaces = BTreeMap::<String, Vec<Secret>>::new();
     let tracking = one(&Api::<ConfigMap>::namespaced(client.clone(), TRACKING_NAMESPACE), TRACKING).await?;
     if let Err(reason) = is_tracked(&json!({"data": tracking.and_then(|map| map.data)}), period, now) {
         tracing::info!(controller = CONTROLLER, %reason, "nothing can be cleaned yet");
-        return Ok(());
+        return Ok(namespaces);
     }
-    let mut namespaces = BTreeMap::<String, Vec<Secret>>::new();
     let selection = ListParams::default().fields(&format!("type={TOKEN_TYPE}"));
     pages(&Api::<SecretObject>::all(client.clone()), selection, |secret| {
         let Some(secret) = view(secret).filter(|secret| is_unused(secret, period, now).is_ok()) else { return };
         namespaces.entry(secret.namespace.clone()).or_default().push(secret);
     })
     .await?;
-    let mut first = None;
-    for (namespace, secrets) in namespaces {
-        if let Err(problem) = clean_namespace(context, &namespace, &secrets, period, now).await {
-            first.get_or_insert(problem);
-        }
-    }
-    first.map_or(Ok(()), Err)
+    Ok(namespaces)
 }
 
-async fn clean_namespace(
+/// What becomes of Secrets of one namespace.
+async fn judged(
     context: &Context,
     namespace: &str,
-    secrets: &[Secret],
-    period: i64,
-    now: Timestamp,
-) -> Result<(), Problem> {
-    let mut accounts = BTreeMap::<&str, Option<Account>>::new();
+    secrets: Vec<Secret>,
+    period: Duration,
+) -> Result<Vec<(Secret, Verdict)>, Problem> {
+    let (now, period) = (context.clock.now(), seconds(period));
+    let mut accounts = BTreeMap::<String, Option<Account>>::new();
     let api = Api::<ServiceAccount>::namespaced(context.client.clone(), namespace);
     for secret in secrets.iter().filter(|secret| !secret.account.is_empty()) {
-        if !accounts.contains_key(secret.account.as_str()) {
+        if !accounts.contains_key(&secret.account) {
             let account = one(&api, &secret.account).await?;
             let account = account.and_then(|account| serde_json::to_value(account).ok());
-            accounts.insert(&secret.account, account.map(|account| Account::of(&account)));
+            accounts.insert(secret.account.clone(), account.map(|account| Account::of(&account)));
         }
     }
-    let judged = |secret: &Secret, mounted: &BTreeSet<String>| {
-        let account = accounts.get(secret.account.as_str()).and_then(Option::as_ref);
+    let judge = |secret: &Secret, mounted: &BTreeSet<String>| {
+        let account = accounts.get(&secret.account).and_then(Option::as_ref);
         verdict(secret, account, mounted, period, now)
     };
     // Pods are looked at only for what would go without them.
     let nobody = BTreeSet::new();
-    if secrets.iter().all(|secret| matches!(judged(secret, &nobody), Verdict::Kept(_))) {
-        return Ok(());
+    if secrets.iter().all(|secret| matches!(judge(secret, &nobody), Verdict::Kept(_))) {
+        return Ok(Vec::new());
     }
     let mounted = mounted_in(&context.client, namespace).await?;
-    let mut first = None;
-    for secret in secrets {
-        let (step, reason, what) = match judged(secret, &mounted) {
-            Verdict::Kept(_) => continue,
-            Verdict::Invalidate(step) => (step, "LegacyTokenInvalidated", "its token was not used and is invalid now"),
-            Verdict::Delete(step) => (step, "LegacyTokenDeleted", "its token was invalid for long and is gone now"),
-        };
-        let Secret { name, account, .. } = secret;
-        match carry_out(&context.client, &step).await {
-            Ok(_) => {
-                tracing::info!(controller = CONTROLLER, namespace, secret = name, account, reason, "cleaned");
-                let object = json!({
-                    "apiVersion": "v1", "kind": "ServiceAccount",
-                    "metadata": {"name": account, "namespace": namespace, "uid": secret.account_uid}
-                });
-                context.events.warning(&object, "Clean", reason, format!("Secret \"{name}\": {what}")).await;
-            }
-            Err(error) if error.problem.is_overtaken() => {}
-            Err(error) => {
-                tracing::warn!(controller = CONTROLLER, namespace, secret = name, %error, "not cleaned");
-                first.get_or_insert(error.problem);
-            }
+    let judged = secrets.into_iter().map(|secret| {
+        let verdict = judge(&secret, &mounted);
+        (secret, verdict)
+    });
+    Ok(judged.collect())
+}
+
+async fn carry_out_verdict(context: &Context, secret: &Secret, verdict: &Verdict) -> Result<(), Problem> {
+    let (step, reason, what) = match verdict {
+        Verdict::Kept(_) => return Ok(()),
+        Verdict::Invalidate(step) => (step, "LegacyTokenInvalidated", "its token was not used and is invalid now"),
+        Verdict::Delete(step) => (step, "LegacyTokenDeleted", "its token was invalid for long and is gone now"),
+    };
+    let Secret { namespace, name, account, .. } = secret;
+    match carry_out(&context.client, step).await {
+        Ok(_) => {
+            tracing::info!(controller = CONTROLLER, namespace, secret = name, account, reason, "cleaned");
+            let object = json!({
+                "apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"name": account, "namespace": namespace, "uid": secret.account_uid}
+            });
+            context.events.warning(&object, "Clean", reason, format!("Secret \"{name}\": {what}")).await;
+            Ok(())
+        }
+        Err(error) if error.problem.is_overtaken() => Ok(()),
+        Err(error) => {
+            tracing::warn!(controller = CONTROLLER, namespace, secret = name, %error, "not cleaned");
+            Err(error.problem)
         }
     }
-    first.map_or(Ok(()), Err)
 }
 
 /// The Secrets that Pods of a namespace use now.

@@ -5,6 +5,7 @@
 
 mod carry;
 mod ceiling;
+mod preview;
 mod seen;
 mod uninstall;
 
@@ -29,6 +30,7 @@ use crate::queue::{ByNamespace, Done};
 use crate::sets::Sets;
 use crate::watch::{Change, Subject};
 
+pub(crate) use preview::preview;
 pub use uninstall::{Uninstalled, uninstall};
 
 /// Its name.
@@ -45,22 +47,13 @@ pub struct Options {
 pub async fn run(context: Context, options: Options) {
     // They end with this.
     let mut tasks = JoinSet::new();
-    let watched = Arc::new(Watched::start(&context, &mut tasks));
     let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
     tasks.spawn(async move {
         while settings.changed().await.is_ok() {
             let _ = changes.send(Change { kind: SETTINGS, namespace: None });
         }
     });
-    watched.listed().await;
-    let controller = Arc::new(Controller {
-        context: context.clone(),
-        options,
-        watched,
-        ceiling: Ceiling::default(),
-        idle: Mutex::default(),
-        told: Mutex::default(),
-    });
+    let controller = Arc::new(Controller::new(context.clone(), options, &mut tasks).await);
     let reconcile = move |namespace: Arc<Namespace>| {
         let controller = Arc::clone(&controller);
         async move { controller.reconcile(&namespace).await }
@@ -80,7 +73,7 @@ type ByName<T> = Mutex<BTreeMap<String, T>>;
 struct Controller {
     context: Context,
     options: Options,
-    watched: Arc<Watched>,
+    watched: Watched,
     ceiling: Ceiling,
     /// What is neither needed nor used, by namespace and name.
     idle: ByName<BTreeMap<String, Timestamp>>,
@@ -89,11 +82,18 @@ struct Controller {
 }
 
 impl Controller {
+    /// One that has seen everything.
+    async fn new(context: Context, options: Options, tasks: &mut JoinSet<()>) -> Self {
+        let watched = Watched::start(&context, tasks);
+        watched.listed().await;
+        Self { context, options, watched, ceiling: Ceiling::default(), idle: Mutex::default(), told: Mutex::default() }
+    }
+
     async fn reconcile(&self, namespace: &Namespace) -> Result<Done, Failure> {
         let namespace = serde_json::to_value(namespace).unwrap_or_default();
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();
         let sets = self.context.cluster.sets.get(&self.context);
-        let plan = self.plan(&namespace, &name, &sets);
+        let (plan, _) = self.plan(&namespace, &name, &sets);
         lock(&self.idle).insert(name.clone(), plan.idle.clone());
         self.context.metrics.objects("Role", self.watched.roles.len());
         self.context.metrics.objects("RoleBinding", self.watched.bindings.len());
@@ -136,7 +136,8 @@ impl Controller {
         }
     }
 
-    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> Plan {
+    /// What there is to do, and the merged accounts that Pods run under.
+    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> (Plan, BTreeSet<String>) {
         let settings = self.context.settings.borrow().clone();
         let demands = Demands::new(&sets.prepared, &settings, namespace);
         let subjects = self.context.cluster.subjects(name);
@@ -147,7 +148,7 @@ impl Controller {
         let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
         let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
         let idle = lock(&self.idle).get(name).cloned().unwrap_or_default();
-        plan(&Seen {
+        let plan = plan(&Seen {
             namespace,
             demands: &demands,
             needed: &needed,
@@ -158,7 +159,8 @@ impl Controller {
             idle: &idle,
             now: self.context.clock.now(),
             times: self.options.times,
-        })
+        });
+        (plan, used)
     }
 
     /// Tells people what they were not told before. What is not true any more may be told again.

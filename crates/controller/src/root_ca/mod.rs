@@ -6,11 +6,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
+use pillion_core::plan::Step;
 use pillion_core::plan::root_ca::{NAME, Seen, plan};
 
 use crate::authority::Authority;
 use crate::context::Context;
+use crate::preview::{Preview, namespaces};
 use crate::queue::{ByNamespace, settle};
+use crate::selection::Name;
 use crate::watch::{Change, Kept, keep, phase};
 
 /// Its name.
@@ -26,8 +29,20 @@ pub struct Options {
 /// Works for as long as it is polled. A ConfigMap is written only where it differs from what it should be.
 pub async fn run(context: Context, options: Options) {
     let authority: Arc<str> = options.authority.as_pem().into();
+    let maps = maps(&context, &authority).await;
+    let client = context.client.clone();
+    let reconcile = move |namespace: Arc<Namespace>| {
+        let (client, maps, authority) = (client.clone(), Arc::clone(&maps), Arc::clone(&authority));
+        async move { settle(&client, step(&namespace, &maps, &authority)).await }
+    };
+    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ConfigMap");
+    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+}
+
+/// Watches the ConfigMaps, compared with what they should hold; they were listed.
+async fn maps(context: &Context, authority: &Arc<str>) -> Arc<Kept<Seen>> {
     let maps = Arc::new(Kept::<Seen>::default());
-    let wanted = Arc::clone(&authority);
+    let wanted = Arc::clone(authority);
     context.cluster.also(keep(
         Api::<ConfigMap>::all(context.client.clone()),
         Config::default().fields(&format!("metadata.name={NAME}")),
@@ -37,16 +52,19 @@ pub async fn run(context: Context, options: Options) {
         context.cluster.notify(),
     ));
     maps.listed().await;
-    let client = context.client.clone();
-    let reconcile = move |namespace: Arc<Namespace>| {
-        let (client, maps, authority) = (client.clone(), Arc::clone(&maps), Arc::clone(&authority));
-        async move {
-            let name = namespace.name_any();
-            let seen = maps.get(&name, NAME);
-            let step = plan(&name, phase(&namespace), &authority, seen.as_deref());
-            settle(&client, step).await
-        }
-    };
-    let is_concerned = |change: &Change| matches!(change.kind, "Namespace" | "ConfigMap");
-    ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
+    maps
+}
+
+fn step(namespace: &Namespace, maps: &Kept<Seen>, authority: &str) -> Option<Step> {
+    let name = namespace.name_any();
+    plan(&name, phase(namespace), authority, maps.get(&name, NAME).as_deref())
+}
+
+/// Adds what would be done now in every namespace (`pillion plan`).
+pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
+    let authority: Arc<str> = options.authority.as_pem().into();
+    let maps = maps(context, &authority).await;
+    let steps =
+        namespaces(context).iter().filter_map(|namespace| step(namespace, &maps, &authority)).collect::<Vec<_>>();
+    all.steps(Name::RootCaPublisher, &steps, "the certificate of the API server's authority");
 }

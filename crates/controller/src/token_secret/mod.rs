@@ -2,6 +2,7 @@
 //! ServiceAccounts (`serviceaccounts.md` C2, C4), for clusters where kube-controller-manager does not see to it.
 
 mod claims;
+mod preview;
 mod retries;
 mod seen;
 mod signing;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::default_account::ACTIVE;
-use pillion_core::plan::token_secret::{Fill, Secret, Seen as SeenThere, Task, plan};
+use pillion_core::plan::token_secret::{Fill, Plan, Secret, Seen as SeenThere, Task, plan};
 use pillion_core::time::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
@@ -27,6 +28,7 @@ use crate::write::WriteError;
 use retries::{After, Retries};
 use seen::Seen;
 
+pub(crate) use preview::preview;
 pub use signing::{KeyError, SigningKey};
 pub use start::{Refusal, check};
 
@@ -99,6 +101,20 @@ pub async fn run(context: Context, options: Options) {
     ByNamespace { controller: CONTROLLER, is_concerned, reconcile }.run(context).await;
 }
 
+/// What is to be done in a namespace.
+fn plan_of(seen: &Seen, namespace: &Namespace, now: Timestamp) -> Plan {
+    let name = namespace.name_any();
+    let (accounts, secrets) = (seen.accounts.of(&name), seen.secrets.of(&name));
+    let there = SeenThere {
+        is_active: phase(namespace) == ACTIVE,
+        accounts: &accounts.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+        secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+        gone: &seen.gone(&name),
+        sweeps: seen.is_first_look(&name),
+    };
+    plan(&there, now)
+}
+
 #[derive(Clone)]
 struct Looker {
     context: Context,
@@ -111,16 +127,8 @@ impl Looker {
     /// Compares a namespace with what should be. What fails keeps nothing else from being done.
     async fn look(&self, namespace: &Namespace) -> Result<Done, TryAgain> {
         let (name, now) = (namespace.name_any(), self.context.clock.now());
-        let (accounts, secrets) = (self.seen.accounts.of(&name), self.seen.secrets.of(&name));
-        let there = SeenThere {
-            is_active: phase(namespace) == ACTIVE,
-            accounts: &accounts.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-            secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
-            gone: &self.seen.gone(&name),
-            sweeps: self.seen.is_first_look(&name),
-        };
         self.retries.forget_gone(&name, |secret| self.seen.secrets.get(&name, secret).is_none());
-        let plan = plan(&there, now);
+        let plan = plan_of(&self.seen, namespace, now);
         let (mut next, mut again) = (plan.next, 0);
         let mut sooner = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
         for task in &plan.tasks {

@@ -7,11 +7,12 @@
 
 mod memory;
 mod needs;
+mod preview;
 mod report;
 mod requests;
 mod seen;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,8 @@ use tokio::time::{Instant, sleep};
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
 use crate::watch::{Change, phase};
+pub(crate) use preview::preview;
+
 use memory::{Attempt, Memory};
 use needs::{Needed, needed};
 use report::Trouble;
@@ -124,11 +127,8 @@ impl Tokens {
             self.remember(|memory| memory.forget(&name));
             return Done::Settled;
         }
-        let all = needed.needs.accounts.iter().chain(secrets.values().map(|secret: &Secret| &secret.account));
-        let accounts = self.seen.accounts_of(&name, all.map(String::as_str));
-        let seen = plan::Seen { namespace: &name, needs: &needed.needs, accounts: &accounts, secrets: &secrets };
-        let (settings, now) = (self.context.settings.borrow().clone(), self.context.clock.now());
-        let plan = plan::plan(&seen, &settings.service_accounts, now);
+        let now = self.context.clock.now();
+        let plan = plan_of(&self.context, &self.seen, &name, &needed, &secrets);
 
         // However the clock is set, and however long the machine has slept: there is a tenth of each life left.
         let mut again = Duration::from_secs(u64::from(self.lifetime / 10));
@@ -219,6 +219,21 @@ impl Tokens {
             sleep(MEASURE).await;
         }
     }
+}
+
+/// What there is to do in a namespace with these Secrets of ours.
+fn plan_of(
+    context: &Context,
+    seen: &Seen,
+    namespace: &str,
+    needed: &Needed,
+    secrets: &BTreeMap<String, Secret>,
+) -> Plan {
+    let all = needed.needs.accounts.iter().chain(secrets.values().map(|secret| &secret.account));
+    let accounts = seen.accounts_of(namespace, all.map(String::as_str));
+    let seen = plan::Seen { namespace, needs: &needed.needs, accounts: &accounts, secrets };
+    let settings = context.settings.borrow().clone();
+    plan::plan(&seen, &settings.service_accounts, context.clock.now())
 }
 
 fn is_terminating(namespace: &Namespace) -> bool {

@@ -84,15 +84,20 @@ async fn create(context: &Context, namespace: &str, account: &str) -> Result<Sec
         Err(error) => return Err(error.into()),
     };
     // Either the watch has not shown ours yet, or it never will.
+    Err(in_the_way(context, namespace, account).await?.map_or_else(|| error.into(), Stopped::Foreign))
+}
+
+/// Why the Secret that there is for this account is not ours, where there is one and it is not.
+pub(super) async fn in_the_way(
+    context: &Context,
+    namespace: &str,
+    account: &str,
+) -> Result<Option<Foreign>, WriteError> {
     let name = names::token_secret(account);
     let api: Api<SecretObject> = Api::namespaced(context.client.clone(), namespace);
     let found = read::one(&api, &name).await.map_err(|problem| failure("get", "Secret", namespace, &name, problem))?;
-    let Some(found) = found else { return Err(error.into()) };
-    let found = serde_json::to_value(found).unwrap_or_default();
-    match Secret::of(&found) {
-        Ok(_) => Err(error.into()),
-        Err(foreign) => Err(Stopped::Foreign(foreign)),
-    }
+    let found = found.and_then(|found| serde_json::to_value(found).ok());
+    Ok(found.and_then(|found| Secret::of(&found).err()))
 }
 
 /// Asks for a token and writes it.

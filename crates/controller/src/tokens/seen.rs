@@ -69,6 +69,19 @@ impl Seen {
         Self { secrets, accounts }
     }
 
+    /// Waits until everything was listed.
+    pub(super) async fn listed(&self) {
+        self.accounts.listed().await;
+        match &self.secrets {
+            Secrets::All(kept) => kept.listed().await,
+            Secrets::ByNamespace(all) => {
+                for kept in all.values() {
+                    kept.listed().await;
+                }
+            }
+        }
+    }
+
     pub(super) fn secrets(&self, namespace: &str) -> Place {
         let kept = match &self.secrets {
             Secrets::All(kept) => kept,

@@ -46,6 +46,11 @@ impl Prepared {
         prepared.filter(|prepared| !prepared.is_idle()).collect()
     }
 
+    /// The ServiceAccounts that it names.
+    pub fn accounts(&self) -> impl Iterator<Item = &str> {
+        self.identity.iter().flat_map(|of| &of.asking).map(|asking| asking.account.as_str())
+    }
+
     /// One that asks for nothing can still stand in for another one as its canary.
     fn is_idle(&self) -> bool {
         let asks = self.identity.as_ref().is_none_or(|of| !of.asking.is_empty());

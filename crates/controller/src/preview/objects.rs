@@ -1,0 +1,172 @@
+//! The objects of manifests, as an API server would have them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_core::json;
+use pillion_core::names::NAMESPACE_NAME_LABEL;
+use pillion_core::plan::demand::Prepared;
+use pillion_core::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::sets::Sets;
+
+/// The kinds that controllers look at: group, kind, whether they are in namespaces.
+pub const KINDS: [(&str, &str, bool); 17] = [
+    ("", "Namespace", false),
+    ("", "Pod", true),
+    ("", "ServiceAccount", true),
+    ("", "Secret", true),
+    ("", "ConfigMap", true),
+    ("apps", "Deployment", true),
+    ("apps", "StatefulSet", true),
+    ("apps", "DaemonSet", true),
+    ("apps", "ReplicaSet", true),
+    ("apps", "ControllerRevision", true),
+    ("batch", "Job", true),
+    ("batch", "CronJob", true),
+    ("rbac.authorization.k8s.io", "Role", true),
+    ("rbac.authorization.k8s.io", "RoleBinding", true),
+    ("coordination.k8s.io", "Lease", true),
+    ("apps.kruise.io", "SidecarSet", false),
+    ("apps.kruise.io", "CloneSet", true),
+];
+
+/// Manifests, and what is taken for granted about them.
+#[derive(Clone, Debug, Default)]
+pub struct Situation {
+    /// Whole objects; what controllers do not look at is left out. Of two of one name the later counts.
+    pub manifests: Vec<Value>,
+    /// The namespace of objects that name none.
+    pub namespace: String,
+    /// Labels of Namespaces that are in no manifest.
+    pub namespace_labels: BTreeMap<String, String>,
+    /// The ServiceAccounts that every namespace has whose manifests do not say so: `default`, which nearly everywhere
+    /// somebody sees to, and those that are taken to exist ([`Situation::named`]).
+    pub accounts: BTreeSet<String>,
+}
+
+/// An object and how an API server finds it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Object {
+    pub(super) key: Key,
+    pub(super) value: Value,
+    /// Nobody wrote it: where the cluster has one of this name, that one counts.
+    pub(super) is_implied: bool,
+}
+
+/// Group, resource, namespace and name; the namespace is empty where the kind has none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) group: String,
+    pub(super) resource: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// The resource of a kind. All that are looked at are regular.
+pub(super) fn resource(kind: &str) -> String {
+    format!("{}s", kind.to_ascii_lowercase())
+}
+
+/// The group of an `apiVersion`.
+pub(super) fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+impl Situation {
+    /// The objects, by how they are found.
+    pub(super) fn objects(&self) -> Vec<Object> {
+        let mut all = BTreeMap::new();
+        let mut add = |value: Value, is_implied: bool| {
+            let Some(object) = self.object(value, is_implied) else { return };
+            // What somebody wrote counts before what nobody did.
+            if !is_implied || !all.contains_key(&object.key) {
+                all.insert(object.key.clone(), object);
+            }
+        };
+        for manifest in &self.manifests {
+            add(manifest.clone(), false);
+        }
+        let namespaces = self.namespaces();
+        for namespace in &namespaces {
+            let labels = &self.namespace_labels;
+            add(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}),
+                true,
+            );
+            for account in &self.accounts {
+                let metadata = json!({"name": account, "namespace": namespace});
+                add(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}), true);
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// All namespaces that manifests speak of.
+    fn namespaces(&self) -> BTreeSet<String> {
+        let of = |manifest: &Value| {
+            let (_, kind, is_namespaced) = known(manifest)?;
+            let text = |key| json::text(manifest, &["metadata", key]).to_owned();
+            match (kind, is_namespaced) {
+                ("Namespace", _) => Some(text("name")),
+                (_, false) => None,
+                (_, true) => Some(text("namespace")).filter(|name| !name.is_empty()).or(Some(self.namespace.clone())),
+            }
+        };
+        self.manifests.iter().filter_map(of).collect()
+    }
+
+    /// The ServiceAccounts that SidecarSets name, those of the settings and those among the manifests.
+    pub fn named(&self, settings: &Settings) -> BTreeSet<String> {
+        let is_set = |manifest: &&Value| known(manifest).is_some_and(|(_, kind, _)| kind == "SidecarSet");
+        let sets = Sets::union(settings, self.manifests.iter().filter(is_set));
+        sets.prepared.iter().flat_map(Prepared::accounts).map(str::to_owned).collect()
+    }
+
+    /// An object with what an API server adds; `None` for what controllers do not look at.
+    fn object(&self, mut value: Value, is_implied: bool) -> Option<Object> {
+        let (group, kind, is_namespaced) = known(&value)?;
+        let text = |path: &[&str]| json::text(&value, path).to_owned();
+        let name = match text(&["metadata", "name"]) {
+            // Such a Pod is as good as another of its kind.
+            name if name.is_empty() => text(&["metadata", "generateName"]),
+            name => name,
+        };
+        let namespace = match text(&["metadata", "namespace"]) {
+            _ if !is_namespaced => String::new(),
+            namespace if namespace.is_empty() => self.namespace.clone(),
+            namespace => namespace,
+        };
+        let key = Key { group: group.to_owned(), resource: resource(kind), namespace, name };
+        let metadata = json::object_mut(value.as_object_mut()?, "metadata")?;
+        metadata.insert("name".to_owned(), key.name.as_str().into());
+        if is_namespaced {
+            metadata.insert("namespace".to_owned(), key.namespace.as_str().into());
+        }
+        if kind == "Namespace" {
+            let labels = json::object_mut(metadata, "labels")?;
+            labels.insert(NAMESPACE_NAME_LABEL.to_owned(), key.name.as_str().into());
+        }
+        // The same manifest is the same object every time.
+        complete(metadata, "uid", &format!("{}/{}/{}", key.resource, key.namespace, key.name));
+        complete(metadata, "resourceVersion", "1");
+        if kind == "Namespace" && json::text(&value, &["status", "phase"]).is_empty() {
+            let status = json::object_mut(value.as_object_mut()?, "status")?;
+            status.insert("phase".to_owned(), "Active".into());
+        }
+        Some(Object { key, value, is_implied })
+    }
+}
+
+/// Gives a key a value where it has none.
+fn complete(object: &mut json::Object, key: &str, value: &str) {
+    if object.get(key).and_then(Value::as_str).unwrap_or_default().is_empty() {
+        object.insert(key.to_owned(), value.into());
+    }
+}
+
+/// The kind of an object, where controllers look at it.
+fn known(value: &Value) -> Option<(&'static str, &'static str, bool)> {
+    let (group, kind) = (group(json::text(value, &["apiVersion"])), json::text(value, &["kind"]));
+    KINDS.into_iter().find(|known| (known.0, known.1) == (group, kind))
+}

@@ -1,0 +1,111 @@
+//! What would be done about the tokens of isolated sidecars (`pillion plan`).
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+use pillion_core::plan::Step;
+use pillion_core::plan::tokens::{Move, Why, delete, seed};
+use pillion_core::service_account::names;
+
+use super::report::Trouble;
+use super::requests::in_the_way;
+use super::seen::{Place, Seen};
+use super::{Options, is_terminating, plan_of};
+use crate::context::Context;
+use crate::preview::{Change, Preview, Verb, namespaces};
+use crate::selection::Name;
+
+const NAME: Name = Name::SidecarTokens;
+
+/// Adds what would be done now in every namespace.
+pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
+    let seen = Seen::watch(context, options.namespaces.clone());
+    seen.listed().await;
+    for namespace in namespaces(context) {
+        if !is_terminating(&namespace) {
+            of_namespace(context, &seen, &namespace, all).await;
+        }
+    }
+}
+
+async fn of_namespace(context: &Context, seen: &Seen, namespace: &Namespace, all: &mut Preview) {
+    let name = namespace.name_any();
+    let needed = super::needed(context, namespace, &|account| seen.is_there(&name, account));
+    let secrets = match seen.secrets(&name) {
+        Place::Listed(secrets) => secrets,
+        Place::NotListed(_) | Place::NotGiven => {
+            for account in &needed.needs.accounts {
+                all.problem(NAME, Some(&name), Trouble::NotGiven.note(account));
+            }
+            return;
+        }
+    };
+    let plan = plan_of(context, seen, &name, &needed, &secrets);
+    for (account, what) in &plan.moves {
+        // The watch does not show what others made.
+        let foreign = match what {
+            Move::Create { .. } => in_the_way(context, &name, account).await,
+            _ => Ok(None),
+        };
+        match foreign {
+            Ok(None) => {}
+            Ok(Some(foreign)) => {
+                all.problem(NAME, Some(&name), Trouble::Foreign(foreign).note(account));
+                continue;
+            }
+            Err(error) => {
+                all.problem(NAME, Some(&name), error.to_string());
+                continue;
+            }
+        }
+        of_account(&name, account, what, all);
+    }
+    for (account, lack) in &plan.lacks {
+        all.problem(NAME, Some(&name), Trouble::Lack(*lack).note(account));
+    }
+    for secret in secrets.values().filter(|secret| secret.unneeded_since.is_some()) {
+        if plan.moves.iter().all(|(account, _)| *account != secret.account) {
+            all.later(NAME, Some(&name), format!("Secret \"{}\" is not needed: it is deleted", secret.name));
+        }
+    }
+}
+
+fn of_account(namespace: &str, account: &str, what: &Move, all: &mut Preview) {
+    let of = |what: &str| format!("{what} ServiceAccount \"{account}\"");
+    match what {
+        Move::Create { .. } => {
+            let wanted = names::token_secret(account);
+            all.steps(NAME, &[Step::Create(seed(namespace, account))], &of("the token of"));
+            all.changes.push(token(namespace, &wanted, of("a first token of")));
+        }
+        Move::Mint { secret, why, .. } => {
+            let why = match why {
+                Why::Empty => of("a first token of"),
+                Why::Edited => of("somebody has edited the token of"),
+                Why::NewAccount => of("the token is of an older"),
+                Why::Due => of("in time, another token of"),
+            };
+            all.changes.push(token(namespace, &secret.name, why));
+        }
+        Move::Write(step) => {
+            let why = match step {
+                Step::Delete { .. } => of("nobody can write the token of"),
+                _ => of("notes whether anybody needs the token of"),
+            };
+            all.steps(NAME, std::slice::from_ref(step), &why);
+        }
+        Move::Collect(secret) => all.steps(NAME, &[delete(secret)], &of("nobody needs the token of")),
+    }
+}
+
+fn token(namespace: &str, secret: &str, why: String) -> Change {
+    Change {
+        controller: NAME,
+        verb: Verb::Token,
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        namespace: Some(namespace.to_owned()),
+        name: secret.to_owned(),
+        why,
+        body: None,
+    }
+}
