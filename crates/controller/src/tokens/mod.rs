@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
-use crate::watch::{Change, phase};
+use crate::watch::{Change, SIDECAR_SET_STATUS, phase};
 pub(crate) use preview::preview;
 
 use memory::{Attempt, Memory};
@@ -81,7 +81,7 @@ pub async fn run(context: Context, options: Options) {
 
 fn is_concerned(change: &Change) -> bool {
     // Whatever makes Pods is listed in `watch`; what others write is not looked at here.
-    !matches!(change.kind, "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
+    !matches!(change.kind, SIDECAR_SET_STATUS | "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
 }
 
 async fn tell_of_settings(context: &Context) {

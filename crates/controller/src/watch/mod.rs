@@ -33,6 +33,12 @@ pub use subject::Subject;
 
 /// How many changes a controller may be behind before it has to look at everything.
 const BACKLOG: usize = 4096;
+/// A change of a Namespace.
+pub const NAMESPACE: &str = "Namespace";
+/// A change of a SidecarSet.
+pub const SIDECAR_SET: &str = "SidecarSet";
+/// A change of what its status counts and says, which is nothing to Pods.
+pub const SIDECAR_SET_STATUS: &str = "SidecarSetStatus";
 /// How often a kind is looked for that the API server does not serve.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
@@ -178,22 +184,39 @@ async fn keep_namespaces(client: Client, writer: reflector::store::Writer<Namesp
             Ok(Event::InitDone) => None,
             Ok(Event::Init | Event::InitApply(_)) => continue,
             Err(error) => {
-                tracing::warn!(kind = "Namespace", %error, "watch");
+                tracing::warn!(kind = NAMESPACE, %error, "watch");
                 continue;
             }
         };
-        let _ = changes.send(Change { kind: "Namespace", namespace });
+        let _ = changes.send(Change { kind: NAMESPACE, namespace });
     }
 }
 
 /// Watches objects of one kind for as long as it is polled, and keeps what `see` makes of them; what it answers `None`
-/// for is not kept.
+/// for is not kept. Whatever is written to one of them is a change.
 pub async fn keep<K, T>(
     api: Api<K>,
     config: watcher::Config,
     kind: &'static str,
     kept: Arc<Kept<T>>,
     see: impl Fn(K) -> Option<T> + Send,
+    changes: Changes,
+) where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    T: Send + Sync,
+{
+    keep_telling(api, config, kind, kept, see, |_, _| Some(kind), changes).await;
+}
+
+/// As [`keep`]. `tell` says of which kind the change from one version of an object to the next is; `None` where they are
+/// the same to everybody who looks here, and then the first stays.
+async fn keep_telling<K, T>(
+    api: Api<K>,
+    config: watcher::Config,
+    kind: &'static str,
+    kept: Arc<Kept<T>>,
+    see: impl Fn(K) -> Option<T> + Send,
+    tell: impl Fn(&T, &T) -> Option<&'static str> + Send,
     changes: Changes,
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -215,7 +238,7 @@ pub async fn keep<K, T>(
             }
         };
         let place = |object: &K| (object.namespace().unwrap_or_default(), object.name_any());
-        let namespace = match event {
+        let (kind, namespace) = match event {
             Event::Init => {
                 kept.start_list();
                 continue;
@@ -229,20 +252,35 @@ pub async fn keep<K, T>(
             }
             Event::InitDone => {
                 kept.end_list();
-                String::new()
+                (kind, String::new())
             }
             Event::Apply(object) => {
                 let (namespace, name) = place(&object);
-                match see(object) {
-                    Some(seen) => kept.put(namespace.clone(), name, seen),
-                    None => kept.take(&namespace, &name),
-                }
-                namespace
+                let told = match (kept.get(&namespace, &name), see(object)) {
+                    (Some(before), Some(seen)) => {
+                        let told = tell(&before, &seen);
+                        if told.is_some() {
+                            kept.put(namespace.clone(), name, seen);
+                        }
+                        told
+                    }
+                    (None, Some(seen)) => {
+                        kept.put(namespace.clone(), name, seen);
+                        Some(kind)
+                    }
+                    (_, None) => kept.take(&namespace, &name).then_some(kind),
+                };
+                kept.set_problem(None);
+                let Some(kind) = told else { continue };
+                (kind, namespace)
             }
             Event::Delete(object) => {
                 let (namespace, name) = place(&object);
-                kept.take(&namespace, &name);
-                namespace
+                kept.set_problem(None);
+                if !kept.take(&namespace, &name) {
+                    continue;
+                }
+                (kind, namespace)
             }
         };
         // Nobody may be listening yet.
