@@ -28,6 +28,8 @@ use crate::support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 
 /// The ConfigMap of the bundle.
 pub const BUNDLE: &str = "pillion-bundle";
+/// The SidecarSet whose permissions are edited.
+pub const EDITED: &str = "mesh-000-proxy";
 /// Its name as a process of the cluster.
 const REPLICA: &str = "controller";
 /// How often it is looked whether something still happens.
@@ -230,7 +232,7 @@ impl<'a> Scene<'a> {
     /// Edits what the sets of one pair may do, for which the ceiling has room.
     pub async fn edit_permissions(&mut self) -> Phase {
         let client = self.client.clone();
-        let set = self.corpus.sets.iter_mut().find(|set| set.name == "mesh-000-proxy").unwrap();
+        let set = self.corpus.sets.iter_mut().find(|set| set.name == EDITED).unwrap();
         set.kind = Kind::Merge { verb: "watch", resource: "services" };
         let (path, patch) =
             (set_path(&set.name), json!({"spec": {"serviceAccountPermissions": [corpus::permission(set)]}}));
@@ -334,6 +336,15 @@ impl Metrics {
         let lines = self.0.lines().filter_map(|line| line.strip_prefix("pillion_controller_")?.strip_prefix(name));
         let values = lines.filter(|line| line.starts_with('{') && line.contains(label));
         values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Requests to the API server by verb, but for watches.
+    pub fn requests(&self) -> BTreeMap<String, usize> {
+        let lines =
+            self.0.lines().filter_map(|line| line.strip_prefix("pillion_controller_api_requests_total{verb=\""));
+        let counts = lines.filter_map(|line| line.split_once("\"} "));
+        let counts = counts.filter(|(verb, _)| *verb != "watch");
+        counts.map(|(verb, count)| (verb.to_owned(), count.parse().unwrap())).collect()
     }
 
     /// How many namespaces were compared with what they should be.

@@ -79,6 +79,7 @@ pub fn count<'a>(requests: impl IntoIterator<Item = &'a Request>) -> BTreeMap<St
 }
 
 /// The audit log, read as it grows.
+#[derive(Clone)]
 pub struct Log {
     file: PathBuf,
     read: u64,
