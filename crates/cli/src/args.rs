@@ -65,6 +65,8 @@ pub enum Command {
     Serve(Box<commands::serve::Args>),
     /// Keep in the cluster what the policy needs there.
     Controller(Box<commands::controller::Args>),
+    /// Say what the controllers would do.
+    Plan(Box<commands::plan::Args>),
     /// Send a server as many reviews as it takes, and check every answer.
     Bench(commands::bench::Args),
     /// Print the JSON Schema of the policy's settings.
@@ -114,6 +116,7 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("manifest", long::<commands::manifest::Args>)
         .mut_subcommand("serve", long::<commands::serve::Args>)
         .mut_subcommand("controller", long::<commands::controller::Args>)
+        .mut_subcommand("plan", long::<commands::plan::Args>)
         .mut_subcommand("bench", long::<commands::bench::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)
         .mut_subcommand("completions", long::<commands::completions::Args>)

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::watch::Cluster;
+use crate::watch::{Cluster, Wanted};
 
 /// Where the time comes from. Tests have their own.
 #[derive(Clone)]
@@ -51,4 +51,22 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Clock,
+}
+
+impl Context {
+    /// With watches of its own for what is `wanted`, which begin at once; its metrics count nothing of `client`, its
+    /// Events name no instance, and its time is the system's. What differs is said with `Context { clock, ..Context::new(…) }`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new(client: Client, wanted: Wanted, settings: watch::Receiver<Arc<Settings>>) -> Self {
+        Self {
+            cluster: Arc::new(Cluster::watch(&client, wanted)),
+            settings,
+            events: Events::new(client.clone(), None),
+            metrics: Arc::new(Metrics::new()),
+            clock: Clock::system(),
+            client,
+        }
+    }
 }

@@ -8,24 +8,19 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
+use crate::watch::Report;
 
-/// What keeps the controller from being ready; nothing where it is.
-pub type Problems = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+/// What keeps the controller from being ready, and what should be known of it.
+pub type Readiness = Arc<dyn Fn() -> Report + Send + Sync>;
 
 /// Serves for as long as it is polled. Alive is who answers.
 ///
 /// # Errors
 /// The listener is broken.
-pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, problems: Problems) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, readiness: Readiness) -> std::io::Result<()> {
     let ready = move || {
-        let problems = problems();
-        async move {
-            if problems.is_empty() {
-                (StatusCode::OK, "ok\n".to_owned())
-            } else {
-                (StatusCode::SERVICE_UNAVAILABLE, problems.join("\n") + "\n")
-            }
-        }
+        let answer = ready_answer(&readiness());
+        async move { answer }
     };
     let scrape = move || {
         let text = metrics.encoded();
@@ -36,4 +31,36 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, problems: Probl
         .route("/readyz", get(ready))
         .route("/metrics", get(scrape));
     axum::serve(listener, routes).await
+}
+
+/// 200 or 503, and one line for each thing to know.
+fn ready_answer(report: &Report) -> (StatusCode, String) {
+    let Report { problems, remarks } = report;
+    let (status, first) =
+        if problems.is_empty() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
+    let remarks = remarks.iter().map(|remark| format!("although {remark}"));
+    let lines: Vec<String> = std::iter::once(first.to_owned()).chain(problems.iter().cloned()).chain(remarks).collect();
+    (status, lines.join("\n") + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::ready(&[], &[], 200, "ok\n")]
+    #[case::ready_with_a_remark(&[], &["a: b"], 200, "ok\nalthough a: b\n")]
+    #[case::not_ready(&["a: b", "c: d"], &["e: f"], 503, "not ready\na: b\nc: d\nalthough e: f\n")]
+    fn what_there_is_to_know_is_told_line_by_line(
+        #[case] problems: &[&str],
+        #[case] remarks: &[&str],
+        #[case] status: u16,
+        #[case] text: &str,
+    ) {
+        let all = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let answer = ready_answer(&Report { problems: all(problems), remarks: all(remarks) });
+        assert_eq!((answer.0.as_u16(), answer.1.as_str()), (status, text));
+    }
 }

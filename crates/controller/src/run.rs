@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::context::Context;
 use crate::selection::Name;
-use crate::watch::{Cluster, Wanted};
+use crate::watch::{Cluster, Report, Wanted};
 use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
 
 /// What each of them is told.
@@ -97,15 +97,12 @@ impl Readiness {
         *self.cluster.write().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
     }
 
-    /// What keeps it from being ready.
-    pub fn problems(&self) -> Vec<String> {
+    /// What keeps it from being ready, and what should be known.
+    pub fn report(&self) -> Report {
         let cluster = self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(cluster) = cluster else { return Vec::new() };
-        let mut problems = cluster.problems();
-        if problems.is_empty() && !cluster.is_listed() {
-            problems.push("the cluster is not listed yet".to_owned());
-        }
-        problems.extend(self.bundle.problem().map(|problem| format!("bundle: {problem}")));
-        problems
+        let Some(cluster) = cluster else { return Report::default() };
+        let mut report = cluster.report();
+        report.problems.extend(self.bundle.problem().map(|problem| format!("bundle: {problem}")));
+        report
     }
 }

@@ -5,7 +5,6 @@
 mod support;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Role;
@@ -13,6 +12,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::{Api, Client};
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
+use support::accounts::name_of;
 use support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 use support::{Installation, SOON, create, dynamic, names, program};
 
@@ -103,14 +103,6 @@ async fn accounts(client: &Client, namespace: &str, names: &[&str]) {
     }
 }
 
-/// Who a token is.
-async fn who(cluster: &Cluster, token: &str) -> Option<String> {
-    let client = cluster.as_bearer(token).client().await.unwrap();
-    let review: Api<SelfSubjectReview> = Api::all(client);
-    let answer = review.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
-    answer.status?.user_info?.username
-}
-
 /// Both stories, from `kubectl apply` to tokens, and a leader that dies in between.
 #[tokio::test(flavor = "multi_thread")]
 async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
@@ -184,7 +176,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         String::from_utf8(token.0).ok().filter(|token| !token.is_empty())
     };
     let token = wait("a token for the sidecar", &controllers, minted).await;
-    assert_eq!(who(&cluster, &token).await.as_deref(), Some("system:serviceaccount:audited:audit"));
+    assert_eq!(name_of(&cluster, &token).await.unwrap(), "system:serviceaccount:audited:audit");
     let pods: Api<Pod> = Api::namespaced(client.clone(), "audited");
     let audited = async || {
         let pods = pods.list(&ListParams::default()).await.unwrap();

@@ -1,9 +1,10 @@
 //! SidecarSets as custom resources reach the policy through the bundle that `pillion controller` keeps.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod support;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -12,17 +13,17 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, Patc
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use pillion::rendering::crd;
+use pillion_controller::Context;
 use pillion_controller::bundle::{Health, Options, run};
-use pillion_controller::events::Events;
 use pillion_controller::metrics::Metrics;
-use pillion_controller::{Clock, Context, watch};
+use pillion_controller::watch::Wanted;
 use pillion_core::bundle::config_map::TEXT_MAX;
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::{Cluster, apply, until};
 use pillion_testkit::{FakeCluster, module};
 use serde_json::{Value, json};
+use support::clock::Ahead;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
@@ -40,7 +41,7 @@ struct Stage<'a> {
     /// Where the bundle is, and ControllerRevisions.
     namespace: String,
     /// Seconds that the controllers' clocks are ahead.
-    ahead: Arc<AtomicI64>,
+    ahead: Ahead,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -55,7 +56,7 @@ impl Stage<'_> {
         let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
         apply(&client, &definition.to_yaml().unwrap(), "test").await.unwrap();
         let namespace = cluster.namespace("bundle").await.unwrap();
-        let stage = Stage { cluster, client, namespace, ahead: Arc::default(), _turn: turn };
+        let stage = Stage { cluster, client, namespace, ahead: Ahead::default(), _turn: turn };
         let sets = stage.sets(NEW);
         let served = async || sets.list(&ListParams::default()).await.ok();
         for left in until("the definition being served", SOON, served).await.unwrap() {
@@ -105,19 +106,8 @@ impl Stage<'_> {
         let client = faults.client(self.cluster.as_admin().config().await.unwrap()).unwrap();
         let settings = Arc::new(Settings::decode(settings.clone()).unwrap());
         let (sender, receiver) = tokio::sync::watch::channel(settings);
-        let (metrics, health) = (Arc::new(Metrics::new()), Health::default());
-        let clock = {
-            let ahead = Arc::clone(&self.ahead);
-            Clock::new(move || Timestamp(now() + ahead.load(Ordering::Relaxed)))
-        };
-        let context = Context {
-            cluster: Arc::new(watch::Cluster::watch(&client)),
-            settings: receiver,
-            events: Events::new(client.clone(), None),
-            metrics: Arc::clone(&metrics),
-            clock,
-            client,
-        };
+        let context = Context { clock: self.ahead.clock(), ..Context::new(client, Wanted::ALL, receiver) };
+        let (metrics, health) = (Arc::clone(&context.metrics), Health::default());
         let options = Options {
             max,
             debounce: Duration::from_millis(20),
@@ -200,10 +190,6 @@ impl Stage<'_> {
     async fn patch(&self, name: &str, patch: Value) {
         self.config_maps().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
-}
-
-fn now() -> i64 {
-    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
 fn condition(set: &DynamicObject) -> Option<Value> {
@@ -523,10 +509,10 @@ async fn a_bundle_that_does_not_change_is_renewed_every_two_minutes_and_otherwis
     controller.assert_settled().await;
     let (before, writes) = (stage.stored().await, controller.writes().len());
 
-    stage.ahead.store(100, Ordering::Relaxed);
+    stage.ahead.set(100);
     controller.assert_settled().await;
     assert_eq!(stage.stored().await, before);
-    stage.ahead.store(125, Ordering::Relaxed);
+    stage.ahead.set(125);
     let renewed = async || {
         let now = stage.stored().await;
         (time(&now[0]) != time(&before[0])).then_some(now)

@@ -6,18 +6,16 @@ mod merged;
 mod support;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role};
+use k8s_openapi::api::rbac::v1::Role;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Client};
 use merged::{Controller, NAME, Place, both, cluster, finalizers, is_marked, set, settings, uid};
-use pillion::rendering::crd;
-use pillion::rendering::document::to_yaml;
 use pillion_controller::merged::uninstall;
 use pillion_testenv::faults::{Fault, Faults};
-use pillion_testenv::{apply, until};
+use pillion_testenv::until;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{SOON, create, dynamic};
+use support::{SOON, create};
 
 /// How long something is not needed before it is collected, and how long it is marked then.
 const IDLE: i64 = 601;
@@ -302,76 +300,4 @@ async fn g9_no_namespace_is_kept_from_going() {
     namespaces.delete(&place.name, &DeleteParams::default()).await.unwrap();
     place.delete_pod("web").await;
     until("the namespace being gone", SOON, async || is_gone(&place.name).await).await.unwrap();
-}
-
-/// What the controller needs of its own, of which merged accounts may get all but `get`ting Pods.
-fn rights() -> Value {
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
-    let (watch, keep) = (&["list", "watch"], &["get", "list", "watch", "create", "patch", "delete"]);
-    let rbac = "rbac.authorization.k8s.io";
-    json!([
-        rule("", &["namespaces", "pods"], watch),
-        rule("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], watch),
-        rule("batch", &["cronjobs", "jobs"], watch),
-        rule("apps.kruise.io", &["sidecarsets", "clonesets"], watch),
-        rule("apps.kruise.io", &["sidecarsets/status"], &["patch"]),
-        rule("events.k8s.io", &["events"], &["create", "patch"]),
-        rule("", &["serviceaccounts"], keep),
-        rule(rbac, &["roles", "rolebindings"], keep),
-    ])
-}
-
-/// A ClusterRole, and that the user `controller` has it.
-async fn grant(client: &Client, name: &str, rules: Value) {
-    let role = json!({"metadata": {"name": name}, "rules": rules});
-    create(&Api::<ClusterRole>::all(client.clone()), &role).await.unwrap();
-    let binding = json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "controller"}]
-    });
-    create(&Api::<ClusterRoleBinding>::all(client.clone()), &binding).await.unwrap();
-}
-
-#[tokio::test]
-async fn p6_what_the_controller_does_not_hold_it_does_not_grant() {
-    let (cluster, _turn) = cluster().await;
-    let place = Place::new(cluster).await;
-    let definition = crd::document("pillion", &crd::Conversion::None, &Value::Null);
-    apply(&place.client, &to_yaml([&definition]).unwrap(), "test").await.unwrap();
-    for set in [set("a", "get"), set("b", "list")] {
-        apply(&place.client, &set.to_string(), "test").await.unwrap();
-    }
-    let sets = dynamic(&place.client, "apps.kruise.io/v1beta1", "SidecarSet", "sidecarsets");
-    grant(&place.client, "controller", rights()).await;
-    let config = cluster.as_user("controller", None).unwrap().config().await.unwrap();
-    let controller = Controller::start(config, Faults::none(), settings(&[]), 0);
-    place.deployment().await;
-
-    let exceeded = async |name: &str, status: &str| {
-        let set = sets.get(name).await.unwrap();
-        let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let is_it = |condition: &&Value| condition["type"] == "PermissionCeilingExceeded";
-        conditions.iter().find(is_it).filter(|condition| condition["status"] == status).cloned()
-    };
-    let condition = until("the condition", SOON, async || exceeded("a", "True").await).await.unwrap();
-    let message = condition["message"].as_str().unwrap();
-    assert!(message.contains(&place.name) && message.contains(r#"Verbs:["get"]"#), "{message}");
-    place.noted("PermissionCeilingExceeded").await;
-    let [_, role, binding] = place.objects().await;
-    assert!(role.unwrap()["rules"].is_null() && binding.is_none());
-
-    grant(&place.client, "ceiling", json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])).await;
-    place.ready(&both()).await;
-    for name in ["a", "b"] {
-        until("the condition being over", SOON, async || exceeded(name, "False").await).await.unwrap();
-        sets.delete(name, &DeleteParams::default()).await.unwrap();
-    }
-    // Without the sets, nothing keeps what was merged for them.
-    let is_released = |object: &Option<Value>| object.is_some() && finalizers(object).is_null();
-    place.objects_that("finalizers being gone", |objects| objects.iter().all(is_released)).await;
-    controller.kill().await;
-    place.delete_deployment().await;
-    uninstall(&place.client).await.unwrap();
-    place.gone().await;
 }

@@ -15,7 +15,7 @@ use pillion_testkit::identity::{Accounts, Scenario, Set, TOKEN_PATH};
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::accounts::{bound_to, name_of, set_up};
-use support::{Installation, SOON, create, names, pod};
+use support::{Installation, SOON, create, names, web};
 use tokio::sync::OnceCell;
 
 const MODES: [&str; 3] = ["SidecarsOnly", "Isolate", "Pod"];
@@ -53,16 +53,6 @@ async fn installation() -> &'static Installation<'static> {
     // Accounts are changed right before they count: every look-up is a request.
     let live = ["--cache-max-staleness=0s"];
     INSTALLATION.get_or_init(async || Installation::start(cluster, &settings(), &[], &live).await).await
-}
-
-/// A Pod with one container, as its author writes it, for the SidecarSet of a mode.
-fn web(mode: &str, edit: fn(&mut Value)) -> Value {
-    let mut pod = pod(&json!({
-        "metadata": {"name": "web", "labels": {"mode": mode}},
-        "spec": {"volumes": [{"name": "own", "emptyDir": {}}]},
-    }));
-    edit(&mut pod);
-    pod
 }
 
 /// Creates a Pod in a namespace of its own with these accounts: the stored Pod, or the refusal.

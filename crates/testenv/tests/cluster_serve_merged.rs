@@ -21,7 +21,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use support::accounts::{bound_to, name_of, set_up};
 use support::burst::client;
-use support::{Installation, create, names as names_in, pod};
+use support::{Installation, create, names as names_in, web};
 use tokio::sync::OnceCell;
 
 /// Two SidecarSets with accounts of their own, which say `Merge`, for the Pods that are labelled with this mode.
@@ -95,16 +95,6 @@ async fn make(client: &Client, namespace: &str, [account, role, binding]: &[Valu
     create(&Api::<ServiceAccount>::namespaced(client.clone(), namespace), account).await.unwrap();
     create(&Api::<Role>::namespaced(client.clone(), namespace), role).await.unwrap();
     create(&Api::<RoleBinding>::namespaced(client.clone(), namespace), binding).await.unwrap();
-}
-
-/// A Pod as its author writes it, for the SidecarSets of a mode.
-fn web(mode: &str, edit: fn(&mut Value)) -> Value {
-    let mut pod = pod(&json!({
-        "metadata": {"name": "web", "labels": {"mode": mode}},
-        "spec": {"volumes": [{"name": "own", "emptyDir": {}}]},
-    }));
-    edit(&mut pod);
-    pod
 }
 
 /// Creates an object: as it is stored, or the status code and the message.

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod inject;
 pub mod man;
 pub mod manifest;
+pub mod plan;
 pub mod run;
 pub mod schema;
 pub mod serve;
@@ -33,6 +34,7 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         Command::Manifest(args) => manifest::run(args, terminal),
         Command::Serve(args) => serve::run(args, terminal),
         Command::Controller(args) => controller::run(args, terminal),
+        Command::Plan(args) => plan::run(args, terminal),
         Command::Bench(args) => bench::run(args, terminal),
         Command::Schema(args) => schema::run(args, terminal),
         Command::Completions(args) => completions::run(args, terminal),

@@ -85,7 +85,7 @@ pub struct Situation {
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
     /// Labels of Namespaces that are in no manifest, for a namespaceSelector to look at.
-    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = label)]
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value)]
     pub namespace_labels: Vec<(String, String)>,
     /// Take the ServiceAccounts to exist that SidecarSets name and no manifest describes, and merged ones to be ready.
     #[arg(long)]
@@ -99,7 +99,11 @@ impl Situation {
     }
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+/// `KEY=VALUE`.
+///
+/// # Errors
+/// Where it is not written so.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("a label is written KEY=VALUE".to_owned()),

@@ -20,7 +20,7 @@ use pillion_host::{Module, ValidationResponse};
 use serde_json::Value;
 
 pub use self::accounts::{Accounts, Assume, KINDS as ACCOUNT_KINDS, Note};
-pub use self::args::{Inputs, Situation, read};
+pub use self::args::{Inputs, Situation, key_value, read};
 pub use self::cluster::Manifests;
 pub use self::kept::{now, with_kept};
 pub use self::label::label;

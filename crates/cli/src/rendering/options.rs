@@ -112,22 +112,42 @@ pub struct Kubewarden {
     pub crd: bool,
 }
 
-/// Options for Pillion's own server.
+/// Options of a process of Pillion in the cluster.
 #[derive(Clone, Debug, clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
-pub struct Standalone {
-    /// What both ways share.
-    #[command(flatten)]
-    pub common: Common,
-    /// The namespace of the server.
+pub struct Deployment {
+    /// The namespace that it is in.
     #[arg(short, long, value_name = "NAME", default_value = "pillion-system", value_parser = label)]
     pub namespace: String,
     /// The image of pillion.
     #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION")))]
     pub image: String,
-    /// How many servers; with two or more, a PodDisruptionBudget keeps all but one.
+    /// How many replicas; with two or more, a PodDisruptionBudget keeps all but one. Of controllers, one works and the
+    /// others wait.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: u16,
+    /// Its PriorityClass; absent: the cluster's default.
+    #[arg(long, value_name = "NAME", value_parser = subdomain)]
+    pub priority_class: Option<String>,
+    /// Ports of the API server, for the NetworkPolicy.
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
+    pub api_server_ports: Vec<u16>,
+    /// Leave out the Namespace, where it is there already.
+    #[arg(long)]
+    pub no_namespace: bool,
+    /// Leave out the NetworkPolicy.
+    #[arg(long)]
+    pub no_network_policy: bool,
+}
+
+/// Options for Pillion's own server.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Standalone {
+    /// What both ways share.
+    #[command(flatten)]
+    pub common: Common,
+    /// The server.
+    #[command(flatten)]
+    pub deployment: Deployment,
     /// Where the certificate comes from.
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     pub certificates: Certificates,
@@ -137,21 +157,9 @@ pub struct Standalone {
     /// An issuer of cert-manager, such as ClusterIssuer/internal; absent: one with a CA of its own is rendered.
     #[arg(long, value_name = "KIND/NAME", value_parser = issuer)]
     pub issuer: Option<(String, String)>,
-    /// Ports of the API server, for the NetworkPolicy.
-    #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
-    pub api_server_ports: Vec<u16>,
-    /// The PriorityClass of the server; absent: the cluster's default.
-    #[arg(long, value_name = "NAME", value_parser = subdomain)]
-    pub priority_class: Option<String>,
-    /// Leave out the Namespace, where it is there already.
-    #[arg(long)]
-    pub no_namespace: bool,
     /// Leave out the SidecarSet definition, where OpenKruise or another installation has brought one.
     #[arg(long)]
     pub no_crd: bool,
-    /// Leave out the NetworkPolicy.
-    #[arg(long)]
-    pub no_network_policy: bool,
     /// The CA that signed the certificate, as `caBundle` wants it.
     #[arg(skip)]
     pub ca_bundle: Option<String>,
@@ -159,14 +167,10 @@ pub struct Standalone {
 
 /// Options for the controllers.
 #[derive(Clone, Debug, clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
 pub struct Controller {
     /// What the objects are called, or their names begin with. serviceAccounts.controllerUser has it, too.
     #[arg(long, value_name = "NAME", default_value = "pillion-controller", value_parser = label)]
     pub name: String,
-    /// The namespace of the controllers.
-    #[arg(short, long, value_name = "NAME", default_value = "pillion-system", value_parser = label)]
-    pub namespace: String,
     /// Which controllers run: `*` for those that are on by default, `<name>` for one more, `-<name>` for one less.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub controllers: Vec<Item>,
@@ -174,24 +178,9 @@ pub struct Controller {
     /// sidecar-tokens is left out.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = label)]
     pub token_namespaces: Vec<String>,
-    /// The image of pillion.
-    #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION")))]
-    pub image: String,
-    /// How many there are: one works, the others wait; with two or more, a PodDisruptionBudget keeps all but one.
-    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
-    pub replicas: u16,
-    /// Ports of the API server, for the NetworkPolicy.
-    #[arg(long, value_name = "PORT,...", value_delimiter = ',', default_values_t = [443, 6443])]
-    pub api_server_ports: Vec<u16>,
-    /// The PriorityClass of the controllers; absent: the cluster's default.
-    #[arg(long, value_name = "NAME", value_parser = subdomain)]
-    pub priority_class: Option<String>,
-    /// Leave out the Namespace, where it is there already.
-    #[arg(long)]
-    pub no_namespace: bool,
-    /// Leave out the NetworkPolicy.
-    #[arg(long)]
-    pub no_network_policy: bool,
+    /// The controllers.
+    #[command(flatten)]
+    pub deployment: Deployment,
 }
 
 fn label(text: &str) -> Result<String, String> {

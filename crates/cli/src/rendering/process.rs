@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, metadata, selector};
 use super::insert;
+use super::options::Deployment;
 
 /// The file of the ServiceAccount and of what it may do.
 pub const RBAC: &str = "02-rbac";
@@ -20,18 +21,10 @@ const USER: u32 = 65532;
 pub struct Process<'a> {
     /// What the objects are called.
     pub name: &'a str,
-    /// Where they are.
-    pub namespace: &'a str,
     /// `app.kubernetes.io/component`, and what comments call it.
     pub component: &'static str,
-    /// How many there are.
-    pub replicas: u16,
-    /// The image of pillion.
-    pub image: &'a str,
-    /// Its PriorityClass, where it has one.
-    pub priority_class: Option<&'a str>,
-    /// Ports of the API server.
-    pub api_server_ports: &'a [u16],
+    /// Where and how it runs.
+    options: &'a Deployment,
 }
 
 /// What one kind of process needs of its container.
@@ -54,7 +47,12 @@ pub fn mounted_settings() -> String {
     format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}")
 }
 
-impl Process<'_> {
+impl<'a> Process<'a> {
+    /// The one that is called `name`.
+    pub fn of(name: &'a str, component: &'static str, options: &'a Deployment) -> Self {
+        Self { name, component, options }
+    }
+
     fn metadata(&self, name: &str, namespace: Option<&str>) -> Value {
         metadata(name, namespace, self.name, self.component, &Value::Null)
     }
@@ -62,7 +60,7 @@ impl Process<'_> {
     /// An object of the process in its namespace, with `rest` beside its metadata.
     pub fn object(&self, api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
         let mut object = json!({
-            "apiVersion": api_version, "kind": kind, "metadata": self.metadata(name, Some(self.namespace)),
+            "apiVersion": api_version, "kind": kind, "metadata": self.metadata(name, Some(&self.options.namespace)),
         });
         if let (Some(object), Value::Object(rest)) = (object.as_object_mut(), rest) {
             object.extend(rest);
@@ -77,7 +75,7 @@ impl Process<'_> {
 
     /// Its namespace.
     pub fn namespace(&self) -> Document {
-        let mut metadata = self.metadata(self.namespace, None);
+        let mut metadata = self.metadata(&self.options.namespace, None);
         if let Some(labels) = metadata.get_mut("labels") {
             insert(labels, "pod-security.kubernetes.io/enforce", "restricted".into());
         }
@@ -139,11 +137,11 @@ impl Process<'_> {
             "containers": [self.container(container, &mounts)],
             "volumes": volumes,
         });
-        if let Some(class) = self.priority_class {
-            insert(&mut pod, "priorityClassName", class.into());
+        if let Some(class) = &self.options.priority_class {
+            insert(&mut pod, "priorityClassName", class.as_str().into());
         }
         let spec = json!({
-            "replicas": self.replicas,
+            "replicas": self.options.replicas,
             "selector": self.pods(),
             // A new one is there before an old one goes.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -176,7 +174,7 @@ impl Process<'_> {
         let probe = |path: &str, period: u32, failures: u32| json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": period, "failureThreshold": failures});
         json!({
             "name": "pillion",
-            "image": self.image,
+            "image": self.options.image,
             "args": container.arguments,
             "ports": ports,
             // It may have something to compile or to list first.
@@ -214,7 +212,7 @@ impl Process<'_> {
             "podSelector": self.pods(),
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": ports(listens)}],
-            "egress": [{"ports": ports(self.api_server_ports)}],
+            "egress": [{"ports": ports(&self.options.api_server_ports)}],
         });
         let policy = self.object("networking.k8s.io/v1", "NetworkPolicy", self.name, json!({"spec": spec}));
         Document::new("08-network-policy", about, policy)

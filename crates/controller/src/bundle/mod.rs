@@ -190,13 +190,9 @@ impl Keeper {
             self.context.cluster.sidecar_sets.listed().await;
             self.sources.listed().await;
         };
-        tokio::pin!(listed);
-        loop {
-            tokio::select! {
-                () = &mut listed => return true,
-                () = changed(settings) => return false,
-                () = sleep(self.options.tick) => self.options.health.set(self.sources.problem()),
-            }
+        tokio::select! {
+            () = listed => true,
+            () = changed(settings) => false,
         }
     }
 

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::runtime::watcher::Config;
 use pillion_core::controller_revision::ControllerRevision;
 use pillion_core::plan::bundle::belongs;
 use pillion_core::settings::Settings;
 use pillion_core::{json, names};
 use serde_json::Value;
-use tokio::task::JoinSet;
 
 use super::written::Written;
-use super::{Failure, Where};
+use super::{CONTROLLER, Failure, Where};
 use crate::context::Context;
-use crate::watch::{Kept, keep};
+use crate::watch::{Own, Watch};
 use crate::write::Problem;
 
 /// The kinds that are watched here, in changes.
@@ -65,50 +63,42 @@ impl PartialEq for Inputs {
 /// The watches of one bundle. They end when this is dropped.
 pub(super) struct Sources {
     namespace: String,
-    config_maps: Arc<Kept<Value>>,
-    revisions: Arc<Kept<ControllerRevision>>,
-    whitelist: Option<Arc<Kept<Value>>>,
+    config_maps: Own<Value>,
+    revisions: Own<ControllerRevision>,
+    whitelist: Option<Own<Value>>,
     api: Api<RevisionObject>,
     /// The data of the ControllerRevisions that some SidecarSet asks for, by uid. It never changes.
     data: BTreeMap<String, Value>,
-    _tasks: JoinSet<()>,
 }
 
 impl Sources {
     pub(super) fn watch(context: &Context, place: &Where) -> Self {
-        let (client, changes) = (&context.client, context.cluster.notify());
-        let mut tasks = JoinSet::new();
-
-        let config_maps = Arc::new(Kept::default());
+        let (client, cluster) = (&context.client, &context.cluster);
         let api = Api::<ConfigMap>::namespaced(client.clone(), &place.at.namespace);
         let index = place.at.name.clone();
         let of_bundle = move |map: ConfigMap| {
             let is_it = map.metadata.name.as_ref().is_some_and(|name| belongs(&index, name));
             if is_it { value(map) } else { None }
         };
-        let kept = Arc::clone(&config_maps);
-        tasks.spawn(keep(api, Config::default(), CONFIG_MAP, kept, of_bundle, changes.clone()));
+        let config_maps = cluster.keep(CONTROLLER, Watch::new(api, CONFIG_MAP), of_bundle);
 
         let whitelist = place.reads_whitelist.then(|| {
-            let kept = Arc::new(Kept::default());
             let api = Api::<ConfigMap>::namespaced(client.clone(), &place.system_namespace);
-            let config = Config::default().fields(&format!("metadata.name={}", names::WHITELIST_CONFIG_MAP));
-            tasks.spawn(keep(api, config, CONFIG_MAP, Arc::clone(&kept), value, changes.clone()));
-            kept
+            let selector = format!("metadata.name={}", names::WHITELIST_CONFIG_MAP);
+            cluster.keep(CONTROLLER, Watch::new(api, CONFIG_MAP).fields(&selector), value)
         });
 
-        let revisions = Arc::new(Kept::default());
         let api = Api::<RevisionObject>::namespaced(client.clone(), &place.system_namespace);
-        let config = Config::default().labels(names::SIDECAR_SET_NAME_LABEL);
         let head = |revision: RevisionObject| {
             let metadata = kube::api::ObjectMeta { managed_fields: None, ..revision.metadata };
             let head = RevisionObject { data: None, metadata, revision: revision.revision };
             ControllerRevision::decode(serde_json::to_value(head).ok()?).ok()
         };
-        tasks.spawn(keep(api.clone(), config, REVISION, Arc::clone(&revisions), head, changes));
+        let watch = Watch::new(api.clone(), REVISION).labels(names::SIDECAR_SET_NAME_LABEL);
+        let revisions = cluster.keep(CONTROLLER, watch, head);
 
         let namespace = place.at.namespace.clone();
-        Self { namespace, config_maps, revisions, whitelist, api, data: BTreeMap::new(), _tasks: tasks }
+        Self { namespace, config_maps, revisions, whitelist, api, data: BTreeMap::new() }
     }
 
     /// Waits until everything was seen.
@@ -118,12 +108,6 @@ impl Sources {
         if let Some(whitelist) = &self.whitelist {
             whitelist.listed().await;
         }
-    }
-
-    /// What keeps them from showing anything.
-    pub(super) fn problem(&self) -> Option<String> {
-        let whitelist = self.whitelist.as_ref().and_then(|whitelist| whitelist.problem());
-        self.config_maps.problem().or_else(|| self.revisions.problem()).or(whitelist)
     }
 
     /// One of the ConfigMaps.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use pillion_core::plan::Step;
 use pillion_core::plan::default_account::{NAME, plan};
@@ -13,7 +12,7 @@ use crate::context::Context;
 use crate::preview::{Preview, namespaces};
 use crate::queue::{ByNamespace, settle};
 use crate::selection::Name;
-use crate::watch::{Change, Kept, keep, phase};
+use crate::watch::{Change, Kept, Own, Watch, phase};
 
 /// Its name.
 pub const CONTROLLER: &str = "serviceaccount";
@@ -32,16 +31,10 @@ pub async fn run(context: Context) {
 }
 
 /// Watches the accounts of this name; they were listed.
-async fn accounts(context: &Context) -> Arc<Kept<()>> {
-    let accounts = Arc::new(Kept::<()>::default());
-    context.cluster.also(keep(
-        Api::<ServiceAccount>::all(context.client.clone()),
-        Config::default().fields(&format!("metadata.name={NAME}")),
-        "ServiceAccount",
-        Arc::clone(&accounts),
-        |_| Some(()),
-        context.cluster.notify(),
-    ));
+async fn accounts(context: &Context) -> Arc<Own<()>> {
+    let api = Api::<ServiceAccount>::all(context.client.clone());
+    let watch = Watch::new(api, "ServiceAccount").fields(&format!("metadata.name={NAME}"));
+    let accounts = Arc::new(context.cluster.keep(CONTROLLER, watch, |_| Some(())));
     accounts.listed().await;
     accounts
 }

@@ -47,6 +47,7 @@ impl Default for Options {
 /// Works for as long as it is polled.
 pub async fn run(context: Context, options: Options) {
     let mut failures = 0_u32;
+    let progress = context.cluster.progress(CONTROLLER, "the last round");
     loop {
         let started = Instant::now();
         let problem = clean(&context, options.period).await.err();
@@ -54,10 +55,12 @@ pub async fn run(context: Context, options: Options) {
         context.metrics.reconciled(CONTROLLER, result, started.elapsed());
         let Some(problem) = problem else {
             failures = 0;
+            progress.done();
             sleep(options.interval).await;
             continue;
         };
         tracing::warn!(controller = CONTROLLER, %problem, "a round was not completed");
+        progress.fail(format!("not completed: {problem}"));
         sleep(Backoff { first: RETRY, most: options.interval }.after(failures)).await;
         failures = failures.saturating_add(1);
     }

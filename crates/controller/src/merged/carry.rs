@@ -108,6 +108,28 @@ pub async fn carry_out(client: &Client, namespace: &str, group: &Group) -> Resul
     Ok(outcome)
 }
 
+/// The steps that would be carried out, and what people should know.
+pub async fn preview(client: &Client, namespace: &str, group: &Group) -> Result<(Vec<Step>, Option<Notice>), Failure> {
+    let (mut planned, mut notice) = (group.steps.clone(), None);
+    if group.asks_for_pods() {
+        let is_used = is_used(client, namespace, &group.name).await?;
+        planned.extend_from_slice(if is_used { &group.if_used } else { &group.if_unused });
+        notice = group.notice_if_used.clone().filter(|_| is_used);
+    }
+    let mut steps = Vec::with_capacity(planned.len());
+    for step in planned {
+        // What is there and was not seen is only applied.
+        let is_there = match &step {
+            Step::Create(object) => there(client, group, object).await?.is_some(),
+            _ => false,
+        };
+        if !is_there {
+            steps.push(step);
+        }
+    }
+    Ok((steps, notice))
+}
+
 async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failure> {
     // What was made in the step before.
     let mut made: Option<Value> = None;
@@ -125,7 +147,10 @@ async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failu
         match write::carry_out(client, &step).await {
             Ok(answer) => made = answer.filter(|_| matches!(step, Step::Create(_))),
             Err(error) => match (&step, &error.problem) {
-                (Step::Create(object), Problem::AlreadyExists) => made = Some(there(client, group, object).await?),
+                (Step::Create(object), Problem::AlreadyExists) => {
+                    let there = there(client, group, object).await?;
+                    made = Some(there.ok_or_else(|| Failure::read(&error.kind, Problem::NotFound))?);
+                }
                 _ => return Err(error.into()),
             },
         }
@@ -135,17 +160,16 @@ async fn all(client: &Client, group: &Group, steps: &[Step]) -> Result<(), Failu
 
 /// What is there where something was to be made, and was not seen: it lost its label, or is as new as that. It is ours
 /// only where it says so (G2).
-async fn there(client: &Client, group: &Group, object: &Value) -> Result<Value, Failure> {
+async fn there(client: &Client, group: &Group, object: &Value) -> Result<Option<Value>, Failure> {
     let text = |path: &[&str]| json::text(object, path).to_owned();
     let (api_version, kind) = (text(&["apiVersion"]), text(&["kind"]));
     let resource = resource(&api_version, &kind);
     let api: Api<kube::api::DynamicObject> =
         Api::namespaced_with(client.clone(), &text(&["metadata", "namespace"]), &resource);
-    let found = read::one(&api, &group.name).await.and_then(|found| found.ok_or(Problem::NotFound));
-    let found = found.map_err(|problem| Failure::read(&kind, problem))?;
-    let found = whole(found, &api_version, &kind);
+    let found = read::one(&api, &group.name).await.map_err(|problem| Failure::read(&kind, problem))?;
+    let Some(found) = found.map(|found| whole(found, &api_version, &kind)) else { return Ok(None) };
     if is_ours(&found) && json::at(&found, &["roleRef"]) == json::at(object, &["roleRef"]) {
-        return Ok(found);
+        return Ok(Some(found));
     }
     let kind = KINDS.into_iter().map(|(_, known)| known).find(|known| *known == kind).unwrap_or_default();
     Err(Failure::Foreign(Notice::Foreign { kind, name: group.name.clone(), sets: group.sets.clone() }))

@@ -46,7 +46,7 @@ pub struct Options {
 
 /// Works for as long as it is polled. What is done by halves when it is dropped is completed by the next one.
 pub async fn run(context: Context, options: Options) {
-    // They end with this.
+    // It ends with this.
     let mut tasks = JoinSet::new();
     let (mut settings, changes) = (context.settings.clone(), context.cluster.notify());
     tasks.spawn(async move {
@@ -54,7 +54,7 @@ pub async fn run(context: Context, options: Options) {
             let _ = changes.send(Change { kind: SETTINGS, namespace: None });
         }
     });
-    let controller = Arc::new(Controller::new(context.clone(), options, &mut tasks).await);
+    let controller = Arc::new(Controller::new(context.clone(), options).await);
     let reconcile = move |namespace: Arc<Namespace>| {
         let controller = Arc::clone(&controller);
         async move { controller.reconcile(&namespace).await }
@@ -84,8 +84,8 @@ struct Controller {
 
 impl Controller {
     /// One that has seen everything.
-    async fn new(context: Context, options: Options, tasks: &mut JoinSet<()>) -> Self {
-        let watched = Watched::start(&context, tasks);
+    async fn new(context: Context, options: Options) -> Self {
+        let watched = Watched::start(&context);
         watched.listed().await;
         Self { context, options, watched, ceiling: Ceiling::default(), idle: Mutex::default(), told: Mutex::default() }
     }
@@ -94,7 +94,7 @@ impl Controller {
         let namespace = serde_json::to_value(namespace).unwrap_or_default();
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();
         let sets = self.context.cluster.sets.get(&self.context);
-        let (plan, _) = self.plan(&namespace, &name, &sets);
+        let plan = self.plan(&namespace, &name, &sets);
         self.idles(&name, plan.idle.clone());
         self.context.metrics.objects("Role", self.watched.roles.len());
         self.context.metrics.objects("RoleBinding", self.watched.bindings.len());
@@ -154,8 +154,7 @@ impl Controller {
         }
     }
 
-    /// What there is to do, and the merged accounts that Pods run under.
-    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> (Plan, BTreeSet<String>) {
+    fn plan(&self, namespace: &Value, name: &str, sets: &Sets) -> Plan {
         let settings = self.context.settings.borrow().clone();
         let demands = Demands::new(&sets.prepared, &settings, namespace);
         let subjects = self.context.cluster.subjects(name);
@@ -166,7 +165,7 @@ impl Controller {
         let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
         let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
         let idle = lock(&self.idle).get(name).cloned().unwrap_or_default();
-        let plan = plan(&Seen {
+        plan(&Seen {
             namespace,
             demands: &demands,
             needed: &needed,
@@ -177,8 +176,7 @@ impl Controller {
             idle: &idle,
             now: self.context.clock.now(),
             times: self.options.times,
-        });
-        (plan, used)
+        })
     }
 
     /// Tells people what they were not told before. What is not true any more may be told again.

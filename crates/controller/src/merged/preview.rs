@@ -2,9 +2,8 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use pillion_core::json;
-use pillion_core::plan::merged::{Group, Notice};
-use tokio::task::JoinSet;
 
+use super::carry::{self, Failure};
 use super::{Controller, Options};
 use crate::context::Context;
 use crate::preview::{Preview, namespaces};
@@ -14,8 +13,7 @@ const NAME: Name = Name::MergedServiceAccounts;
 
 /// Adds what would be done now in every namespace.
 pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Preview) {
-    let mut tasks = JoinSet::new();
-    let controller = Controller::new(context.clone(), options.clone(), &mut tasks).await;
+    let controller = Controller::new(context.clone(), options.clone()).await;
     let sets = context.cluster.sets.get(context);
     for refused in &sets.refused {
         all.problem(NAME, None, format!("SidecarSet \"{}\": {}", refused.name, refused.why));
@@ -24,18 +22,25 @@ pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Prev
         all.problem(NAME, None, problem.clone());
     }
     for namespace in namespaces(context) {
-        of_namespace(&controller, &namespace, all);
+        of_namespace(&controller, &namespace, all).await;
     }
 }
 
-fn of_namespace(controller: &Controller, namespace: &Namespace, all: &mut Preview) {
+async fn of_namespace(controller: &Controller, namespace: &Namespace, all: &mut Preview) {
     let namespace = serde_json::to_value(namespace).unwrap_or_default();
     let name = json::text(&namespace, &["metadata", "name"]);
     let sets = controller.context.cluster.sets.get(&controller.context);
-    let (plan, used) = controller.plan(&namespace, name, &sets);
+    let plan = controller.plan(&namespace, name, &sets);
     let mut notices = plan.notices;
     for group in &plan.groups {
-        notices.extend(of_group(group, used.contains(&group.name), all));
+        match carry::preview(&controller.context.client, name, group).await {
+            Ok((steps, notice)) => {
+                notices.extend(notice);
+                all.steps(NAME, &steps, &why(&group.sets));
+            }
+            Err(Failure::Foreign(notice)) => notices.push(notice),
+            Err(failure) => all.problem(NAME, Some(name), failure.to_string()),
+        }
     }
     for notice in notices {
         all.problem(NAME, Some(name), notice.to_string());
@@ -48,11 +53,6 @@ fn of_namespace(controller: &Controller, namespace: &Namespace, all: &mut Previe
     }
 }
 
-fn of_group(group: &Group, is_used: bool, all: &mut Preview) -> Option<Notice> {
-    let sets = group.sets.join(", ");
-    let why =
-        if group.sets.len() > 1 { format!("for the SidecarSets {sets}") } else { "for nobody any more".to_owned() };
-    all.steps(NAME, &group.steps, &why);
-    all.steps(NAME, if is_used { &group.if_used } else { &group.if_unused }, &why);
-    group.notice_if_used.clone().filter(|_| is_used)
+fn why(sets: &[String]) -> String {
+    if sets.is_empty() { "for nobody any more".to_owned() } else { format!("for the SidecarSets {}", sets.join(", ")) }
 }

@@ -5,22 +5,21 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt as _};
 use pillion_core::plan::merged::{KINDS, LABEL, MANAGED_BY, Trio};
 use pillion_core::service_account::names;
 use serde_json::Value;
-use tokio::task::JoinSet;
 
+use super::CONTROLLER;
 use crate::context::Context;
-use crate::watch::{Kept, keep};
+use crate::watch::{Own, Watch};
 
 /// The accounts of the cluster, and the merged Roles and RoleBindings.
 pub struct Watched {
     /// All accounts: a missing one may change who is merged, and one of a merged name that is not ours is to be seen.
-    accounts: Arc<Kept<Account>>,
-    pub roles: Arc<Kept<Value>>,
-    pub bindings: Arc<Kept<Value>>,
+    accounts: Own<Account>,
+    pub roles: Own<Value>,
+    pub bindings: Own<Value>,
 }
 
 enum Account {
@@ -29,25 +28,23 @@ enum Account {
 }
 
 impl Watched {
-    pub fn start(context: &Context, tasks: &mut JoinSet<()>) -> Self {
+    /// Starts to watch. It ends when this is dropped.
+    pub fn start(context: &Context) -> Self {
         let [accounts, roles, bindings] = KINDS;
-        let watched = Self { accounts: Arc::default(), roles: Arc::default(), bindings: Arc::default() };
         let whole = |(api_version, kind): (&'static str, &'static str)| {
             move |object: DynamicObject| names::is_merged(&object.name_any()).then(|| whole(object, api_version, kind))
         };
-        let (client, labelled) = (&context.client, Config::default().labels(&format!("{LABEL}={MANAGED_BY}")));
+        let watch = |kind: (&str, &'static str)| Watch::new(api(&context.client, kind), kind.1);
+        let labelled = |kind: (&'static str, &'static str)| {
+            context.cluster.keep(CONTROLLER, watch(kind).labels(&format!("{LABEL}={MANAGED_BY}")), whole(kind))
+        };
         let see = whole(accounts);
         let account = move |object: DynamicObject| {
             let is_going = object.metadata.deletion_timestamp.is_some();
             Some(see(object).map_or(Account::Other { is_going }, |object| Account::Merged(Arc::new(object))))
         };
-        let (kept, changes) = (Arc::clone(&watched.accounts), context.cluster.notify());
-        tasks.spawn(keep(api(client, accounts), Config::default(), accounts.1, kept, account, changes));
-        for (kind, kept) in [(roles, &watched.roles), (bindings, &watched.bindings)] {
-            let changes = context.cluster.notify();
-            tasks.spawn(keep(api(client, kind), labelled.clone(), kind.1, Arc::clone(kept), whole(kind), changes));
-        }
-        watched
+        let accounts = context.cluster.keep(CONTROLLER, watch(accounts), account);
+        Self { accounts, roles: labelled(roles), bindings: labelled(bindings) }
     }
 
     /// Waits until all of them were listed.

@@ -21,15 +21,13 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::context::{Clock, Context};
-use crate::events::Events;
-use crate::metrics::Metrics;
 use crate::run::{self, Options};
 use crate::selection::Name;
 use crate::watch::Cluster;
 use crate::write::target;
 use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
 
-pub use self::objects::{KINDS, Situation};
+pub use self::objects::{Situation, problem};
 pub use self::server::client;
 
 /// How long the cluster may take to list what is looked at.
@@ -79,7 +77,7 @@ pub enum Verb {
     /// It is deleted.
     Delete,
     /// A token is asked for, and written into it.
-    Token,
+    Mint,
 }
 
 impl Verb {
@@ -89,7 +87,7 @@ impl Verb {
             Self::Create => "create",
             Self::Change => "change",
             Self::Delete => "delete",
-            Self::Token => "token",
+            Self::Mint => "mint",
         }
     }
 }
@@ -129,15 +127,8 @@ pub async fn preview(
 ) -> Result<Preview, Problem> {
     // Settings that never change: the sender is gone.
     let settings = watch::channel(settings).1;
-    let cluster = Arc::new(Cluster::watch_only(&client, run::wanted(names)));
-    let context = Context {
-        events: Events::new(client.clone(), None),
-        client,
-        cluster: Arc::clone(&cluster),
-        settings,
-        metrics: Arc::new(Metrics::new()),
-        clock,
-    };
+    let context = Context { clock, ..Context::new(client, run::wanted(names), settings) };
+    let cluster = Arc::clone(&context.cluster);
     let seen = async {
         cluster.listed().await;
         let mut all = Preview::default();
@@ -175,7 +166,7 @@ async fn of(name: Name, context: &Context, options: &Options, all: &mut Preview)
 async fn hindered(cluster: &Cluster) -> String {
     loop {
         sleep(LOOK).await;
-        if let Some(problem) = cluster.problems().into_iter().next() {
+        if let Some(problem) = cluster.failures().into_iter().next() {
             return problem;
         }
     }

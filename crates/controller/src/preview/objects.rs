@@ -2,16 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
+use kube::api::DynamicObject;
 use pillion_core::json;
 use pillion_core::names::NAMESPACE_NAME_LABEL;
 use pillion_core::plan::demand::Prepared;
 use pillion_core::settings::Settings;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::sets::Sets;
+use crate::watch::{PodObject, WorkloadObject};
 
 /// The kinds that controllers look at: group, kind, whether they are in namespaces.
-pub const KINDS: [(&str, &str, bool); 17] = [
+pub(super) const KINDS: [(&str, &str, bool); 17] = [
     ("", "Namespace", false),
     ("", "Pod", true),
     ("", "ServiceAccount", true),
@@ -155,6 +160,31 @@ impl Situation {
             status.insert("phase".to_owned(), "Active".into());
         }
         Some(Object { key, value, is_implied })
+    }
+}
+
+/// Why no API server would take a manifest, in words without a place; `None` where it would, or where no controller looks
+/// at its kind.
+pub fn problem(manifest: &Value) -> Option<String> {
+    fn read<K: DeserializeOwned>(manifest: &Value) -> Option<String> {
+        K::deserialize(manifest).err().map(|error| error.to_string())
+    }
+    let (_, kind, _) = known(manifest)?;
+    let text = |key| json::text(manifest, &["metadata", key]);
+    if text("name").is_empty() && text("generateName").is_empty() {
+        return Some("metadata.name is missing".to_owned());
+    }
+    match kind {
+        "Pod" => read::<PodObject>(manifest),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" | "CronJob" | "CloneSet" => {
+            read::<WorkloadObject>(manifest)
+        }
+        "Namespace" => read::<Namespace>(manifest),
+        "ServiceAccount" => read::<ServiceAccount>(manifest),
+        "Secret" => read::<Secret>(manifest),
+        "ConfigMap" => read::<ConfigMap>(manifest),
+        "ControllerRevision" => read::<ControllerRevision>(manifest),
+        _ => read::<DynamicObject>(manifest),
     }
 }
 

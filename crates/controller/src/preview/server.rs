@@ -254,7 +254,7 @@ impl Object {
     }
 }
 
-/// What a list asks for; of selectors, what the controllers use: `key=value`, `key`.
+/// What a list asks for; of selectors, what the controllers use: `key=value` and `key`, for fields also `key!=value`.
 struct Selection {
     labels: String,
     fields: String,
@@ -270,7 +270,8 @@ impl Selection {
         });
         let has_fields = terms(&self.fields).iter().all(|term| {
             let (path, value) = term.split_once('=').unwrap_or((term, ""));
-            json::text(object, &path.split('.').collect::<Vec<_>>()) == value
+            let (path, is_wanted) = path.strip_suffix('!').map_or((path, true), |path| (path, false));
+            (json::text(object, &path.split('.').collect::<Vec<_>>()) == value) == is_wanted
         });
         labelled && has_fields
     }

@@ -97,7 +97,7 @@ async fn what_workloads_need_is_made() {
             made("Role"),
             made("RoleBinding"),
             format!("create Secret shop/{secret}"),
-            format!("token Secret shop/{secret}"),
+            format!("mint Secret shop/{secret}"),
         ]
     );
     let role = preview.changes[1].body.as_ref().expect("the Role");
@@ -139,6 +139,29 @@ async fn b5_a_secret_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
+async fn b5_a_secret_that_nobody_needs_goes_later() {
+    let secret = |since: Option<&str>| {
+        let mut secret = pillion_core::plan::tokens::seed("shop", "c");
+        if let Some(since) = since {
+            secret["metadata"]["annotations"]["pillion.dev/unneeded-since"] = json!(since);
+        }
+        situation(&[isolated("c"), account("c"), secret])
+    };
+    // The clock stands at 08:00.
+    for (since, expected, later) in [
+        (None, &["change"][..], 0),
+        (Some("2027-01-15T07:55:00Z"), &[], 1),
+        (Some("2027-01-15T07:45:00Z"), &["delete"], 0),
+    ] {
+        let client = client(&secret(since), None).await.expect("manifests");
+        let preview = of(client, settings(&json!({})), &[Name::SidecarTokens]).await;
+        let verbs: Vec<&str> = preview.changes.iter().map(|change| change.verb.as_str()).collect();
+        assert_eq!(verbs, expected, "{since:?}");
+        assert_eq!(preview.later.len(), later, "{preview:?}");
+    }
+}
+
+#[tokio::test]
 async fn g10_what_nobody_needs_is_told_of() {
     let with_workload = situation(&[merging("a", "pods"), merging("b", "nodes"), deployment("shop")]);
     let there = client(&with_workload, None).await.expect("manifests");
@@ -150,6 +173,48 @@ async fn g10_what_nobody_needs_is_told_of() {
     assert_eq!(lines(&preview), [""; 0]);
     let later = texts(&preview.later);
     assert!(later.len() == 1 && later[0].contains("is not needed"), "{later:?}");
+}
+
+#[tokio::test]
+async fn g2_merged_objects_without_the_label_are_looked_at() {
+    let manifests = [merging("a", "pods"), merging("b", "nodes"), deployment("shop")];
+    let there = client(&situation(&manifests), None).await.expect("manifests");
+    let made = of(there, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    let bodies: Vec<Value> = made.changes.into_iter().filter_map(|change| change.body).collect();
+    let with = |change: fn(&mut Value)| {
+        let mut all = manifests.to_vec();
+        all.extend(bodies.iter().cloned());
+        for object in &mut all {
+            if object["kind"] == "Role" {
+                object["metadata"]["labels"] = json!({});
+                change(object);
+            }
+        }
+        situation(&all)
+    };
+    let ours = client(&with(|_| {}), None).await.expect("manifests");
+    let ours = of(ours, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    assert_eq!(ours.changes.len(), 1, "{ours:?}");
+    assert_eq!((ours.changes[0].verb, ours.changes[0].kind.as_str()), (Verb::Change, "Role"));
+    let foreign = with(|role| role["metadata"]["annotations"] = json!({}));
+    let foreign = client(&foreign, None).await.expect("manifests");
+    let foreign = of(foreign, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    assert_eq!(lines(&foreign), [""; 0]);
+    assert!(texts(&foreign.problems)[0].contains("is not what Pillion made"), "{foreign:?}");
+}
+
+#[tokio::test]
+async fn g13_an_account_that_pods_still_run_under_is_not_made_anew() {
+    let name = pillion_core::service_account::names::merged(&["a", "b"]);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {"serviceAccountName": name, "containers": [{"name": "web", "image": "web:1"}]}, "status": {"phase": "Running"}
+    });
+    let manifests = [merging("a", "pods"), merging("b", "nodes"), pod];
+    let client = client(&situation(&manifests), None).await.expect("manifests");
+    let preview = of(client, settings(&json!({})), &[Name::MergedServiceAccounts]).await;
+    assert_eq!(lines(&preview), [""; 0]);
+    assert!(texts(&preview.problems)[0].contains("was deleted while Pods run under it"), "{preview:?}");
 }
 
 #[tokio::test]
@@ -235,6 +300,7 @@ async fn nothing_can_be_written() {
 #[case::another_value(ListParams::default().labels("a=c"), &[])]
 #[case::key(ListParams::default().labels("a"), &["one"])]
 #[case::name(ListParams::default().fields("metadata.name=two"), &["two"])]
+#[case::another_name(ListParams::default().fields("metadata.name!=two"), &["one"])]
 #[case::kind_of_secret(ListParams::default().fields("type=x"), &["two"])]
 #[tokio::test]
 async fn lists_are_selected(#[case] params: ListParams, #[case] expected: &[&str]) {
@@ -258,6 +324,20 @@ async fn namespaces_that_are_only_named_exist() {
     let found = Api::<Namespace>::all(client).list(&ListParams::default()).await.expect("a list");
     let found: Vec<_> = found.iter().map(|found| (found.name_any(), found.labels()["team"].as_str())).collect();
     assert_eq!(found, [("default".to_owned(), "a"), ("web".to_owned(), "a")]);
+}
+
+#[rstest]
+#[case::right(json!({"metadata": {"name": "a"}, "spec": {}}), None)]
+#[case::with_a_generated_name(json!({"metadata": {"generateName": "a-"}, "spec": {}}), None)]
+#[case::without_a_name(json!({"spec": {}}), Some("metadata.name is missing"))]
+#[case::without_a_spec(json!({"metadata": {"name": "a"}}), Some("missing field `spec`"))]
+#[case::of_another_type(json!({"metadata": {"name": "a", "labels": "x"}, "spec": {}}), Some("invalid type: string \"x\", expected a map"))]
+fn what_no_api_server_would_take_is_found(#[case] mut pod: Value, #[case] expected: Option<&str>) {
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    assert_eq!(problem(&pod).as_deref(), expected);
+    pod["kind"] = json!("Service");
+    assert_eq!(problem(&pod), None, "nobody looks at it");
 }
 
 #[test]

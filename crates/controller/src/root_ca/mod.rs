@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use pillion_core::plan::Step;
 use pillion_core::plan::root_ca::{NAME, Seen, plan};
@@ -14,7 +13,7 @@ use crate::context::Context;
 use crate::preview::{Preview, namespaces};
 use crate::queue::{ByNamespace, settle};
 use crate::selection::Name;
-use crate::watch::{Change, Kept, keep, phase};
+use crate::watch::{Change, Kept, Own, Watch, phase};
 
 /// Its name.
 pub const CONTROLLER: &str = "root-ca-publisher";
@@ -40,17 +39,11 @@ pub async fn run(context: Context, options: Options) {
 }
 
 /// Watches the ConfigMaps, compared with what they should hold; they were listed.
-async fn maps(context: &Context, authority: &Arc<str>) -> Arc<Kept<Seen>> {
-    let maps = Arc::new(Kept::<Seen>::default());
+async fn maps(context: &Context, authority: &Arc<str>) -> Arc<Own<Seen>> {
     let wanted = Arc::clone(authority);
-    context.cluster.also(keep(
-        Api::<ConfigMap>::all(context.client.clone()),
-        Config::default().fields(&format!("metadata.name={NAME}")),
-        "ConfigMap",
-        Arc::clone(&maps),
-        move |map| serde_json::to_value(map).ok().map(|map| Seen::of(&map, &wanted)),
-        context.cluster.notify(),
-    ));
+    let see = move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| Seen::of(&map, &wanted));
+    let watch = Watch::new(Api::all(context.client.clone()), "ConfigMap").fields(&format!("metadata.name={NAME}"));
+    let maps = Arc::new(context.cluster.keep(CONTROLLER, watch, see));
     maps.listed().await;
     maps
 }

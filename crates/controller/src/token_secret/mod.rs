@@ -84,14 +84,17 @@ struct TryAgain(usize);
 /// Works for as long as it is polled; while kube-controller-manager is at work it only waits, unless it is told not to.
 /// It begins with a look at every namespace, and takes away what was missed while nobody watched (C2.9).
 pub async fn run(context: Context, options: Options) {
+    let may_work = context.cluster.progress(CONTROLLER, "Lease");
     while !options.force
         && let Err(refusal) = check(&context.client, context.clock.now()).await
     {
+        may_work.fail(refusal.to_string());
         tracing::error!(controller = CONTROLLER, %refusal, "not started");
         context.metrics.reconciled(CONTROLLER, "waiting", Duration::ZERO);
         sleep(if matches!(refusal, Refusal::Rival(_)) { LOOK_AGAIN } else { ASK_AGAIN }).await;
     }
-    let seen = Seen::watch(&context, options.authority.clone()).await;
+    may_work.done();
+    let seen = Arc::new(Seen::watch(&context, options.authority.clone()).await);
     let looker = Looker { context: context.clone(), options: Arc::new(options), seen, retries: Arc::default() };
     let reconcile = move |namespace: Arc<Namespace>| {
         let looker = looker.clone();
@@ -119,7 +122,7 @@ fn plan_of(seen: &Seen, namespace: &Namespace, now: Timestamp) -> Plan {
 struct Looker {
     context: Context,
     options: Arc<Options>,
-    seen: Seen,
+    seen: Arc<Seen>,
     retries: Arc<Retries>,
 }
 

@@ -32,7 +32,7 @@ fn of(task: &Task, namespace: &str) -> Change {
             (Verb::Delete, "Secret", name, format!("ServiceAccount \"{account}\" is gone, or another one by now"))
         }
         Task::Fill(Fill { secret: Secret { name, account, .. }, token: true, .. }) => {
-            (Verb::Token, "Secret", name, format!("a token of ServiceAccount \"{account}\""))
+            (Verb::Mint, "Secret", name, format!("a token of ServiceAccount \"{account}\""))
         }
         Task::Fill(Fill { secret: Secret { name, account, .. }, .. }) => {
             (Verb::Change, "Secret", name, format!("what the token of ServiceAccount \"{account}\" needs beside it"))

@@ -4,25 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
-use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use pillion_core::plan::token_secret::{ACCOUNT, ACCOUNT_UID, Account, Gone, Secret, TOKEN_TYPE};
 
-use super::claims;
+use super::{CONTROLLER, claims};
 use crate::authority::Authority;
 use crate::context::Context;
-use crate::watch::{Kept, keep};
+use crate::watch::{Own, Watch};
 
 /// What is seen of token Secrets and ServiceAccounts, and which token Secrets there have been.
-#[derive(Clone, Default)]
 pub(super) struct Seen {
-    pub(super) accounts: Arc<Kept<Account>>,
-    pub(super) secrets: Arc<Kept<Secret>>,
-    memory: Arc<Mutex<Memory>>,
+    pub(super) accounts: Own<Account>,
+    pub(super) secrets: Own<Secret>,
+    memory: Memory,
 }
 
+/// Which token Secrets there have been.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Remembered>>);
+
 #[derive(Default)]
-struct Memory {
+struct Remembered {
     /// By namespace, and by name of the Secret.
     secrets: BTreeMap<String, BTreeMap<String, Gone>>,
     /// Namespaces that are still to be looked through for what was missed before the start.
@@ -32,60 +34,67 @@ struct Memory {
 impl Seen {
     /// Begins to watch, and waits until everything was listed. Nothing that is secret is kept.
     pub(super) async fn watch(context: &Context, authority: Option<Authority>) -> Self {
-        let seen = Self::default();
-        let all = Api::<ServiceAccount>::all(context.client.clone());
+        let all = Watch::new(Api::<ServiceAccount>::all(context.client.clone()), "ServiceAccount");
         let account = |account| serde_json::to_value(account).ok().map(|account| Account::of(&account));
-        let (kept, notify) = (Arc::clone(&seen.accounts), context.cluster.notify());
-        context.cluster.also(keep(all, Config::default(), "ServiceAccount", kept, account, notify));
-        let all = Api::<SecretObject>::all(context.client.clone());
-        let (kept, memory, notify) = (Arc::clone(&seen.secrets), seen.clone(), context.cluster.notify());
+        let accounts = context.cluster.keep(CONTROLLER, all, account);
+        let memory = Memory::default();
+        let all = Watch::new(Api::<SecretObject>::all(context.client.clone()), "Secret");
+        let remembers = memory.clone();
         let secret = move |secret| {
             let secret = view(secret, authority.as_ref());
-            memory.remember(&secret);
+            remembers.add(&secret);
             Some(secret)
         };
-        let of_type = Config::default().fields(&format!("type={TOKEN_TYPE}"));
-        context.cluster.also(keep(all, of_type, "Secret", kept, secret, notify));
+        let secrets = context.cluster.keep(CONTROLLER, all.fields(&format!("type={TOKEN_TYPE}")), secret);
+        let seen = Self { accounts, secrets, memory };
         seen.accounts.listed().await;
         seen.secrets.listed().await;
         context.cluster.listed().await;
-        seen.sweep(context.cluster.namespaces.state().iter().map(|namespace| namespace.name_any()));
+        seen.memory.sweep(context.cluster.namespaces.state().iter().map(|namespace| namespace.name_any()));
         seen
     }
 
-    fn sweep(&self, namespaces: impl Iterator<Item = String>) {
-        self.memory().unswept.extend(namespaces);
+    /// The token Secrets that were in a namespace and are not there any more. They are told once.
+    pub(super) fn gone(&self, namespace: &str) -> Vec<Gone> {
+        self.memory.gone(namespace, |name| self.secrets.get(namespace, name).is_some())
     }
 
-    fn remember(&self, secret: &Secret) {
+    /// Whether this is the first look at a namespace that was there before the start.
+    pub(super) fn is_first_look(&self, namespace: &str) -> bool {
+        self.memory.is_first_look(namespace)
+    }
+}
+
+impl Memory {
+    fn sweep(&self, namespaces: impl Iterator<Item = String>) {
+        self.lock().unswept.extend(namespaces);
+    }
+
+    fn add(&self, secret: &Secret) {
         let gone = Gone {
             secret: secret.name.clone(),
             account: secret.account.clone(),
             account_uid: secret.account_uid.clone(),
         };
-        let mut memory = self.memory();
-        memory.secrets.entry(secret.namespace.clone()).or_default().insert(secret.name.clone(), gone);
+        self.lock().secrets.entry(secret.namespace.clone()).or_default().insert(secret.name.clone(), gone);
     }
 
-    /// The token Secrets that were in a namespace and are not there any more. They are told once.
-    pub(super) fn gone(&self, namespace: &str) -> Vec<Gone> {
-        let mut memory = self.memory();
+    fn gone(&self, namespace: &str, is_there: impl Fn(&str) -> bool) -> Vec<Gone> {
+        let mut memory = self.lock();
         let Some(known) = memory.secrets.get_mut(namespace) else { return Vec::new() };
-        let is_gone = |name: &String, _: &mut Gone| self.secrets.get(namespace, name).is_none();
-        let gone = known.extract_if(.., is_gone).map(|(_, gone)| gone).collect();
+        let gone = known.extract_if(.., |name, _| !is_there(name)).map(|(_, gone)| gone).collect();
         if known.is_empty() {
             memory.secrets.remove(namespace);
         }
         gone
     }
 
-    /// Whether this is the first look at a namespace that was there before the start.
-    pub(super) fn is_first_look(&self, namespace: &str) -> bool {
-        self.memory().unswept.remove(namespace)
+    fn is_first_look(&self, namespace: &str) -> bool {
+        self.lock().unswept.remove(namespace)
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,16 +151,17 @@ mod tests {
 
     #[test]
     fn c2_4_what_is_gone_is_told_once() {
-        let seen = Seen::default();
-        seen.remember(&view(secret(&json!(null)), None));
+        let memory = Memory::default();
+        memory.add(&view(secret(&json!(null)), None));
         let gone = Gone { secret: "s".to_owned(), account: "bot".to_owned(), account_uid: String::new() };
-        assert_eq!(seen.gone("shop"), [gone]);
-        assert_eq!(seen.gone("shop"), []);
+        assert_eq!(memory.gone("shop", |_| true), []);
+        assert_eq!(memory.gone("shop", |_| false), [gone]);
+        assert_eq!(memory.gone("shop", |_| false), []);
     }
 
     #[test]
     fn c2_9_a_namespace_is_swept_once() {
-        let seen = Seen::default();
+        let seen = Memory::default();
         seen.sweep(["shop".to_owned()].into_iter());
         assert!(seen.is_first_look("shop"));
         assert!(!seen.is_first_look("shop"));

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::Step;
-use pillion_core::plan::tokens::{Move, Why, delete, seed};
+use pillion_core::plan::tokens::{LINGER, Move, Why, delete, seed};
 use pillion_core::service_account::names;
 
 use super::report::Trouble;
@@ -62,9 +62,12 @@ async fn of_namespace(context: &Context, seen: &Seen, namespace: &Namespace, all
     for (account, lack) in &plan.lacks {
         all.problem(NAME, Some(&name), Trouble::Lack(*lack).note(account));
     }
-    for secret in secrets.values().filter(|secret| secret.unneeded_since.is_some()) {
-        if plan.moves.iter().all(|(account, _)| *account != secret.account) {
-            all.later(NAME, Some(&name), format!("Secret \"{}\" is not needed: it is deleted", secret.name));
+    for secret in secrets.values() {
+        let is_left = plan.moves.iter().all(|(account, _)| *account != secret.account);
+        if let Some(since) = secret.unneeded_since.filter(|_| is_left) {
+            let text =
+                format!("Secret \"{}\" is not needed since {since}: it is deleted {LINGER} s later", secret.name);
+            all.later(NAME, Some(&name), text);
         }
     }
 }
@@ -100,7 +103,7 @@ fn of_account(namespace: &str, account: &str, what: &Move, all: &mut Preview) {
 fn token(namespace: &str, secret: &str, why: String) -> Change {
     Change {
         controller: NAME,
-        verb: Verb::Token,
+        verb: Verb::Mint,
         api_version: "v1".to_owned(),
         kind: "Secret".to_owned(),
         namespace: Some(namespace.to_owned()),

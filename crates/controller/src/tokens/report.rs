@@ -70,10 +70,7 @@ impl Trouble {
                 )
             }
             Self::NotGiven => "this namespace is none of those in which the controller may keep tokens".to_owned(),
-            Self::NotListed(why) => format!(
-                "the Secrets cannot be watched: {why}; that needs the rule {{apiGroups: [\"\"], resources: [\"secrets\"], \
-                 verbs: [\"list\", \"watch\"]}}"
-            ),
+            Self::NotListed(why) => format!("the Secrets cannot be watched: {why}"),
             Self::Forbidden(why) | Self::Invalid(why) => why.clone(),
         };
         format!("no token of ServiceAccount \"{account}\" for isolated sidecars (Secret \"{secret}\"): {why}")

@@ -1,18 +1,16 @@
 //! What is watched for tokens alone: our Secrets, and ServiceAccounts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::Config;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use pillion_core::plan::tokens::{Account, Content, LABELS, Secret};
 use pillion_core::time::Timestamp;
-use tokio::sync::broadcast::error::RecvError;
 
+use super::NAME;
 use crate::context::Context;
-use crate::watch::{Change, Changes, Kept, keep};
+use crate::watch::{Own, Watch};
 
 /// Other controllers look at other Secrets.
 const SECRET: &str = "TokenSecret";
@@ -30,43 +28,33 @@ pub(super) enum Place {
 /// What is watched for tokens alone.
 pub(super) struct Seen {
     secrets: Secrets,
-    pub(super) accounts: Arc<Kept<Account>>,
+    pub(super) accounts: Own<Account>,
 }
 
 enum Secrets {
-    All(Arc<Kept<Secret>>),
-    ByNamespace(BTreeMap<String, Arc<Kept<Secret>>>),
+    All(Own<Secret>),
+    ByNamespace(BTreeMap<String, Own<Secret>>),
 }
 
 impl Seen {
-    /// Starts to watch. It ends with the other watches.
+    /// Starts to watch. It ends when this is dropped.
     pub(super) fn watch(context: &Context, namespaces: Option<BTreeSet<String>>) -> Self {
-        let (client, cluster) = (&context.client, &context.cluster);
+        let client = &context.client;
         let secrets = match namespaces {
-            None => {
-                let kept = Arc::new(Kept::default());
-                cluster.also(keep_secrets(Api::all(client.clone()), Arc::clone(&kept), cluster.notify()));
-                Secrets::All(kept)
-            }
+            None => Secrets::All(keep_secrets(context, Watch::new(Api::all(client.clone()), "Secret"))),
+            // Whoever owns a namespace may take its Role away: that is told on the Pods that wait for a token, and is no
+            // reason to call a process that serves all the others not ready.
             Some(names) => Secrets::ByNamespace(
                 names
                     .into_iter()
                     .map(|name| {
-                        let kept = Arc::new(Kept::default());
-                        cluster.also(keep_secrets_of(
-                            client.clone(),
-                            name.clone(),
-                            Arc::clone(&kept),
-                            cluster.notify(),
-                        ));
-                        (name, kept)
+                        let watch = Watch::new(Api::namespaced(client.clone(), &name), "Secret").one_of_many();
+                        (name, keep_secrets(context, watch))
                     })
                     .collect(),
             ),
         };
-        let accounts = Arc::new(Kept::default());
-        cluster.also(keep_accounts(client.clone(), Arc::clone(&accounts), cluster.notify()));
-        Self { secrets, accounts }
+        Self { secrets, accounts: keep_accounts(context) }
     }
 
     /// Waits until everything was listed.
@@ -126,31 +114,18 @@ impl Seen {
     }
 }
 
-async fn keep_secrets(api: Api<SecretObject>, kept: Arc<Kept<Secret>>, changes: Changes) {
+fn keep_secrets(context: &Context, watch: Watch<SecretObject>) -> Own<Secret> {
     let selector = LABELS.map(|(key, value)| format!("{key}={value}")).join(",");
     // What has our labels and is not ours is left alone, and is found when one of ours would have its name.
     let see = |secret: SecretObject| Secret::of(&serde_json::to_value(secret).ok()?).ok();
-    keep(api, Config::default().labels(&selector), SECRET, kept, see, changes).await;
+    context.cluster.keep(NAME, watch.labels(&selector).called(SECRET), see)
 }
 
-/// A list of one namespace says nothing of the others.
-async fn keep_secrets_of(client: Client, namespace: String, kept: Arc<Kept<Secret>>, changes: Changes) {
-    let own = Changes::new(16);
-    let mut seen = own.subscribe();
-    let tell = async {
-        while !matches!(seen.recv().await, Err(RecvError::Closed)) {
-            // Nobody may be listening yet.
-            let _ = changes.send(Change { kind: SECRET, namespace: Some(namespace.clone()) });
-        }
-    };
-    tokio::join!(keep_secrets(Api::namespaced(client, &namespace), kept, own), tell);
-}
-
-async fn keep_accounts(client: Client, kept: Arc<Kept<Account>>, changes: Changes) {
+fn keep_accounts(context: &Context) -> Own<Account> {
     let see = |account: PartialObjectMeta<ServiceAccount>| {
         let uid = account.uid()?;
         Some(Account { uid, is_terminating: account.metadata.deletion_timestamp.is_some() })
     };
-    let api = Api::<PartialObjectMeta<ServiceAccount>>::all(client);
-    keep(api, Config::default(), "ServiceAccount", kept, see, changes).await;
+    let api = Api::<PartialObjectMeta<ServiceAccount>>::all(context.client.clone());
+    context.cluster.keep(NAME, Watch::new(api, "ServiceAccount"), see)
 }

@@ -3,28 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tokio::sync::watch;
+use super::Progress;
 
 type Objects<T> = BTreeMap<String, BTreeMap<String, Arc<T>>>;
 
 /// Objects of one kind, by namespace (`""` for those of the cluster) and name.
 pub struct Kept<T> {
     state: RwLock<State<T>>,
-    listed: watch::Sender<bool>,
+    progress: Progress,
 }
 
 struct State<T> {
     objects: Objects<T>,
     /// A list that is not complete yet.
     coming: Objects<T>,
-    /// Why nothing comes, where that is known.
-    problem: Option<String>,
 }
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
-        let state = State { objects: BTreeMap::new(), coming: BTreeMap::new(), problem: None };
-        Self { state: RwLock::new(state), listed: watch::Sender::new(false) }
+        let state = State { objects: BTreeMap::new(), coming: BTreeMap::new() };
+        Self { state: RwLock::new(state), progress: Progress::default() }
     }
 }
 
@@ -61,22 +59,21 @@ impl<T> Kept<T> {
 
     /// Whether all of them were listed once: before that, nothing may be concluded from what is not here.
     pub fn is_listed(&self) -> bool {
-        *self.listed.borrow()
+        self.progress.is_complete()
     }
 
     /// Waits until all of them were listed.
     pub async fn listed(&self) {
-        // It can only fail without a sender, which is here.
-        let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
+        self.progress.complete().await;
     }
 
     /// Why nothing comes, where that is known.
     pub fn problem(&self) -> Option<String> {
-        self.read().problem.clone()
+        self.progress.problem()
     }
 
-    pub(super) fn set_problem(&self, problem: Option<String>) {
-        self.write().problem = problem;
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     pub(super) fn start_list(&self) {
@@ -92,19 +89,21 @@ impl<T> Kept<T> {
         let mut state = self.write();
         let new = std::mem::take(&mut state.coming);
         let old = std::mem::replace(&mut state.objects, new);
-        state.problem = None;
         let namespaces = old.keys().chain(state.objects.keys()).cloned().collect();
         drop(state);
-        self.listed.send_replace(true);
+        self.progress.done();
         namespaces
     }
 
     pub(super) fn put(&self, namespace: String, name: String, object: T) {
-        self.write().objects.entry(namespace).or_default().insert(name, Arc::new(object));
+        self.progress.works();
+        let mut state = self.write();
+        state.objects.entry(namespace).or_default().insert(name, Arc::new(object));
     }
 
     /// Whether it was there.
     pub(super) fn take(&self, namespace: &str, name: &str) -> bool {
+        self.progress.works();
         let mut state = self.write();
         let Some(objects) = state.objects.get_mut(namespace) else { return false };
         let was_there = objects.remove(name).is_some();

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use pillion_core::json;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::merged::EXCEEDED;
-
+use super::own::{Watch, keep_telling};
 use super::subject::{PodObject, Subject, WorkloadObject};
-use super::{Changes, Kept, LOOK_AGAIN, SIDECAR_SET, SIDECAR_SET_STATUS, keep_telling};
+use super::{Changes, Kept, LOOK_AGAIN, SIDECAR_SET, SIDECAR_SET_STATUS};
+use crate::merged::EXCEEDED;
+use crate::write::Problem;
 
 /// A kind whose objects make Pods.
 pub(super) struct Workload {
     api_version: &'static str,
-    kind: &'static str,
+    pub(super) kind: &'static str,
     /// Not every cluster has it.
     is_optional: bool,
 }
@@ -50,14 +50,17 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// Whether the API server serves a kind; `None` where it does not say.
-async fn is_served(client: &Client, api_version: &str, kind: &str) -> Option<bool> {
+/// Whether the API server serves a kind.
+///
+/// # Errors
+/// Why it does not say.
+async fn is_served(client: &Client, api_version: &str, kind: &str) -> Result<bool, String> {
     match client.list_api_group_resources(api_version).await {
-        Ok(list) => Some(list.resources.iter().any(|resource| resource.kind == kind)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Some(false),
+        Ok(list) => Ok(list.resources.iter().any(|resource| resource.kind == kind)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => {
             tracing::warn!(kind, api_version, %error, "discovery");
-            None
+            Err(format!("whether the API server serves {api_version} is not known: {}", Problem::of(&error)))
         }
     }
 }
@@ -65,17 +68,21 @@ async fn is_served(client: &Client, api_version: &str, kind: &str) -> Option<boo
 /// The first of these versions that is served. Until there is one, nothing is kept, and that is all there is.
 async fn served<T>(client: &Client, versions: &[&'static str], kind: &str, kept: &Kept<T>) -> &'static str {
     loop {
-        let mut is_known = true;
+        let mut unknown = None;
         for version in versions {
             match is_served(client, version, kind).await {
-                Some(true) => return version,
-                Some(false) => {}
-                None => is_known = false,
+                Ok(true) => return version,
+                Ok(false) => {}
+                Err(problem) => unknown = Some(problem),
             }
         }
-        if is_known && !kept.is_listed() {
-            kept.start_list();
-            kept.end_list();
+        match unknown {
+            Some(problem) => kept.progress().fail_for_now(problem),
+            None if kept.is_listed() => kept.progress().works(),
+            None => {
+                kept.start_list();
+                kept.end_list();
+            }
         }
         sleep(LOOK_AGAIN).await;
     }
@@ -84,7 +91,7 @@ async fn served<T>(client: &Client, versions: &[&'static str], kind: &str, kept:
 pub(super) async fn pods(client: Client, kept: Arc<Kept<Subject>>, changes: Changes) {
     let api = Api::<PodObject>::all_with(client, &ApiResource::erase::<Pod>(&()));
     let see = |pod| Some(Subject::of_pod(pod));
-    keep_telling(api, Config::default(), POD, kept, see, is_other(POD), changes).await;
+    keep_telling(Watch::new(api, POD), kept, see, is_other(POD), changes).await;
 }
 
 pub(super) async fn workloads(client: Client, workload: &'static Workload, kept: Arc<Kept<Subject>>, changes: Changes) {
@@ -94,7 +101,7 @@ pub(super) async fn workloads(client: Client, workload: &'static Workload, kept:
     }
     let api = Api::<WorkloadObject>::all_with(client, &resource(api_version, kind));
     let see = move |object| Subject::of_workload(kind, object);
-    keep_telling(api, Config::default(), kind, kept, see, is_other(kind), changes).await;
+    keep_telling(Watch::new(api, kind), kept, see, is_other(kind), changes).await;
 }
 
 /// Kubelets and controllers write the status of Pods and workloads all the time; hardly any of that is looked at.
@@ -110,7 +117,7 @@ pub(super) async fn sidecar_sets(client: Client, kept: Arc<Kept<Value>>, changes
         serde_json::to_value(object).ok()
     };
     let tell = |before: &Value, now: &Value| Some(told(before, now));
-    keep_telling(api, Config::default(), SIDECAR_SET, kept, whole, tell, changes).await;
+    keep_telling(Watch::new(api, SIDECAR_SET), kept, whole, tell, changes).await;
 }
 
 /// What a new version of a SidecarSet is: where only counts and conditions are new, no namespace is concerned. OpenKruise

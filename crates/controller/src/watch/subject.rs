@@ -35,7 +35,7 @@ pub struct Subject {
 /// What is read of a Pod.
 pub(crate) type PodObject = Object<PodSpec, PodStatus>;
 /// What is read of a workload.
-pub(super) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
+pub(crate) type WorkloadObject = Object<WorkloadSpec, NoStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -69,7 +69,7 @@ pub(crate) struct PodStatus {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(super) struct NoStatus {}
+pub(crate) struct NoStatus {}
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
@@ -107,7 +107,7 @@ struct SecretSource {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct WorkloadSpec {
+pub(crate) struct WorkloadSpec {
     template: Option<Template>,
     /// A `CronJob`'s.
     job_template: Option<JobTemplate>,

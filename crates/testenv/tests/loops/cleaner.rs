@@ -11,7 +11,8 @@ use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use serde_json::json;
 
-use super::{Ahead, Fixture, SOON, context, fixture, token_options};
+use super::{Fixture, SOON, context, fixture, token_options};
+use crate::support::clock::Ahead;
 
 const DAY: i64 = 24 * 60 * 60;
 const PERIOD: Duration = Duration::from_hours(365 * 24);
@@ -20,7 +21,7 @@ const INVALID: &str = "kubernetes.io/legacy-token-invalid-since";
 /// The cleaner's context, and its clock: two years ahead, so that the API server has noted uses for long enough.
 async fn cleaner(fixture: &Fixture, faults: &Faults) -> (Context, Ahead) {
     let ahead = Ahead::default();
-    ahead.by(800 * DAY);
+    ahead.set(800 * DAY);
     let context = context(fixture.config().await, faults, ahead.clock());
     // The API server makes it some time after it is ready.
     let maps = Api::<ConfigMap>::namespaced(fixture.client.clone(), "kube-system");
@@ -72,18 +73,18 @@ async fn c3_a_token_that_nobody_uses_becomes_invalid_and_goes() {
     pods.create(&PostParams::default(), &pod).await.unwrap();
 
     // Nothing happens before uses have been noted for long enough.
-    ahead.by(0);
+    ahead.set(0);
     legacy_token::clean(&context, PERIOD).await.unwrap();
     assert_eq!(labels(&fixture, &namespace, &names).await, ["", "", "", "", ""]);
-    ahead.by(800 * DAY);
+    ahead.set(800 * DAY);
     legacy_token::clean(&context, PERIOD).await.unwrap();
     assert_eq!(labels(&fixture, &namespace, &names).await, [today, "", "", "", ""]);
 
     // It stays invalid for a period, and one who takes the label away has it back.
-    ahead.by(1000 * DAY);
+    ahead.set(1000 * DAY);
     legacy_token::clean(&context, PERIOD).await.unwrap();
     assert_eq!(labels(&fixture, &namespace, &names).await, [today, "", "", "", ""]);
-    ahead.by((800 + 366) * DAY);
+    ahead.set((800 + 366) * DAY);
     pods.delete("app", &DeleteParams::default().grace_period(0)).await.unwrap();
     legacy_token::clean(&context, PERIOD).await.unwrap();
     let left = labels(&fixture, &namespace, &names).await;
@@ -136,7 +137,7 @@ async fn c3_a_round_that_fails_anywhere_is_made_up_for_by_the_next() {
         };
         clean().await;
         assert!(labels(&fixture, &namespace, &["a", "b"]).await.iter().all(|since| since.len() == 10), "{number}");
-        ahead.by(1200 * DAY);
+        ahead.set(1200 * DAY);
         clean().await;
         assert_eq!(labels(&fixture, &namespace, &["a", "b"]).await, ["-", "-"], "{number}");
         if faults.count() < number {

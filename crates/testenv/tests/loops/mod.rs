@@ -8,7 +8,6 @@ mod rights;
 mod tokens;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -16,11 +15,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config, ResourceExt as _};
 use pillion_controller::authority::Authority;
-use pillion_controller::events::Events;
-use pillion_controller::metrics::Metrics;
-use pillion_controller::{Clock, Context, default_account, root_ca, token_secret, watch};
+use pillion_controller::watch::Wanted;
+use pillion_controller::{Clock, Context, default_account, root_ca, token_secret};
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
 use serde_json::{Value, json};
@@ -53,32 +50,11 @@ pub async fn fixture() -> Fixture {
     Fixture { cluster, client, _only: only }
 }
 
-/// The time, which can be set ahead.
-#[derive(Clone, Default)]
-pub struct Ahead(Arc<AtomicI64>);
-
-impl Ahead {
-    pub fn by(&self, seconds: i64) {
-        self.0.store(seconds, Ordering::SeqCst);
-    }
-
-    pub fn clock(&self) -> Clock {
-        let (ahead, system) = (Arc::clone(&self.0), Clock::system());
-        Clock::new(move || Timestamp(system.now().0 + ahead.load(Ordering::SeqCst)))
-    }
-}
-
 /// What controllers are given, with everything that they watch. Watches end with it.
 pub fn context(config: Config, faults: &Faults, clock: Clock) -> Context {
     let client = faults.client(config).unwrap();
-    Context {
-        cluster: Arc::new(watch::Cluster::watch_only(&client, watch::Wanted::default())),
-        settings: tokio::sync::watch::channel(Arc::new(Settings::default())).1,
-        events: Events::new(client.clone(), None),
-        metrics: Arc::new(Metrics::new()),
-        clock,
-        client,
-    }
+    let settings = tokio::sync::watch::channel(Arc::new(Settings::default())).1;
+    Context { clock, ..Context::new(client, Wanted::default(), settings) }
 }
 
 /// Controllers at work.

@@ -9,7 +9,8 @@ use pillion_testenv::faults::Faults;
 use pillion_testenv::until;
 use serde_json::json;
 
-use super::{Ahead, Fixture, SOON, fixture, settled, token_options, value};
+use super::{Fixture, SOON, fixture, settled, token_options, value};
+use crate::support::clock::Ahead;
 
 async fn annotation(fixture: &Fixture, secret: (&str, &str), key: &str) -> Option<String> {
     let secret = fixture.secrets(secret.0).get(secret.1).await.unwrap();
@@ -145,14 +146,14 @@ async fn b7_a_token_is_replaced_before_it_ends() {
         namespaces.patch(&namespace, &PatchParams::default(), &label).await.unwrap();
     };
 
-    ahead.by(40 * 60);
+    ahead.set(40 * 60);
     touch("early").await;
     let before = settled(&faults).await;
     assert_eq!(fixture.token(&namespace, "s", |_| true).await, first, "after 67 % of its life");
-    ahead.by(49 * 60);
+    ahead.set(49 * 60);
     touch("late").await;
     let second = fixture.token(&namespace, "s", |token| token != first).await;
-    ahead.by(0);
+    ahead.set(0);
     settled(&faults).await;
 
     // B6: the one before still holds, for those who have read it.
@@ -182,7 +183,7 @@ async fn c2_10_with_the_key_of_the_cluster_a_token_does_not_end() {
     let name = format!("system:serviceaccount:{namespace}:bot");
     assert_eq!(fixture.bearer(&token).await.as_deref(), Some(name.as_str()));
     assert_eq!(annotation(&fixture, (&namespace, "s"), "pillion.dev/token-expires-at").await, None);
-    ahead.by(10 * 365 * 24 * 60 * 60);
+    ahead.set(10 * 365 * 24 * 60 * 60);
     let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
     fixture.secrets(&namespace).patch("s", &PatchParams::default(), &label).await.unwrap();
     settled(&faults).await;

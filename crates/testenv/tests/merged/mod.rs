@@ -1,32 +1,32 @@
 //! A controller of merged accounts, and a namespace in which it works.
 
+mod rights;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
-use pillion_controller::events::Events;
+use pillion_controller::Context;
 use pillion_controller::merged::{self, Options as MergedOptions};
-use pillion_controller::metrics::Metrics;
-use pillion_controller::{Clock, Context, watch};
+use pillion_controller::watch::Wanted;
 use pillion_core::lookup::{Answer, Lookup, ObjectRef};
 use pillion_core::plan::demand::{Demands, Prepared};
 use pillion_core::service_account::decide::Asking;
 use pillion_core::service_account::merged::ready;
 use pillion_core::service_account::names;
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, until};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
 
-use crate::support::{SOON, create, pod};
+use crate::support::clock::Ahead;
+use crate::support::{SOON, create, pod, poke};
 
 /// The one of the sets `a` and `b`.
 pub const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
@@ -66,8 +66,7 @@ pub fn both() -> Arc<Settings> {
 /// A controller that is at work until it is dropped.
 pub struct Controller {
     task: JoinHandle<()>,
-    /// Seconds by which its clock is ahead.
-    ahead: Arc<AtomicI64>,
+    ahead: Ahead,
     pub faults: Faults,
     pub settings: tokio::sync::watch::Sender<Arc<Settings>>,
 }
@@ -75,18 +74,9 @@ pub struct Controller {
 impl Controller {
     pub fn start(config: Config, faults: Faults, settings: Arc<Settings>, ahead: i64) -> Self {
         let client = faults.client(config).unwrap();
-        let ahead = Arc::new(AtomicI64::new(ahead));
-        let its = Arc::clone(&ahead);
-        let clock = Clock::new(move || Timestamp(Clock::system().now().0 + its.load(Ordering::SeqCst)));
+        let (ahead, clock) = Ahead::by(ahead);
         let (sender, settings) = tokio::sync::watch::channel(settings);
-        let context = Context {
-            cluster: Arc::new(watch::Cluster::watch(&client)),
-            settings,
-            events: Events::new(client.clone(), None),
-            metrics: Arc::new(Metrics::new()),
-            clock,
-            client,
-        };
+        let context = Context { clock, ..Context::new(client, Wanted::ALL, settings) };
         let task = tokio::spawn(merged::run(context, MergedOptions::default()));
         Self { task, ahead, faults, settings: sender }
     }
@@ -97,11 +87,11 @@ impl Controller {
 
     /// From now on its clock is so many seconds further ahead.
     pub fn advance(&self, seconds: i64) {
-        self.ahead.fetch_add(seconds, Ordering::SeqCst);
+        self.ahead.add(seconds);
     }
 
     pub fn ahead(&self) -> i64 {
-        self.ahead.load(Ordering::SeqCst)
+        self.ahead.get()
     }
 
     /// Ends it where it is.
@@ -212,11 +202,8 @@ impl Place {
         self.objects_that("all being gone", |objects| objects.iter().all(Option::is_none)).await;
     }
 
-    /// Something changes in the namespace that does not matter: whoever works there looks at it again.
     pub async fn poke(&self) {
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let patch = json!({"metadata": {"annotations": {"poke": format!("{:?}", std::time::Instant::now())}}});
-        namespaces.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        poke(&self.client, &self.name).await;
     }
 
     /// The notes of Events with this reason, on what is in no namespace, that speak of this one.

@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod burst;
+pub mod clock;
 pub mod controllers;
 pub mod webhook;
 
@@ -12,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::FromArgMatches as _;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DynamicObject, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pillion::rendering::document::{Document, to_yaml};
 use pillion::rendering::options::Standalone;
@@ -128,7 +129,7 @@ impl<'a> Installation<'a> {
         installation
             .apply(|kind| !matches!(kind, "Deployment" | "PodDisruptionBudget" | "NetworkPolicy") && !calls_back(kind))
             .await;
-        let identity = cluster.as_service_account(&options.namespace, &installation.name).await.unwrap();
+        let identity = cluster.as_service_account(&options.deployment.namespace, &installation.name).await.unwrap();
         fs::write(&kubeconfig, identity.kubeconfig()).unwrap();
         fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o600)).unwrap();
         installation
@@ -164,12 +165,7 @@ impl<'a> Installation<'a> {
 
     /// What the server answers at a path of its health port, status and body; nothing where it does not.
     pub async fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.health)).await.ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.ok()?;
-        Some(answer)
+        get(self.health, path).await
     }
 
     /// The certificate that clients have to trust.
@@ -211,6 +207,16 @@ impl<'a> Installation<'a> {
     }
 }
 
+/// What is answered at a path of a port of this machine, status and body; nothing where nobody does.
+pub async fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
+}
+
 /// The arguments of the container of the server's Deployment that begin in one of these ways.
 fn rendered_arguments(documents: &[Document], wanted: &[&str]) -> Vec<String> {
     let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
@@ -237,6 +243,24 @@ pub fn pod(fields: &Value) -> Value {
     });
     json_patch::merge(&mut pod, fields);
     pod
+}
+
+/// A Pod as its author writes it, for the SidecarSets of a mode.
+pub fn web(mode: &str, edit: fn(&mut Value)) -> Value {
+    let mut pod = pod(&json!({
+        "metadata": {"name": "web", "labels": {"mode": mode}},
+        "spec": {"volumes": [{"name": "own", "emptyDir": {}}]},
+    }));
+    edit(&mut pod);
+    pod
+}
+
+/// Changes something in a namespace that does not matter: whoever works there looks at it again.
+pub async fn poke(client: &Client, namespace: &str) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let now = format!("{:?}", std::time::Instant::now());
+    let patch = json!({"metadata": {"annotations": {"poke": now}}});
+    namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 /// Creates an object of a kind that the client's library knows.

@@ -1,6 +1,7 @@
 //! `pillion controller`: what a policy cannot do, since it cannot write to the cluster.
 
 mod options;
+pub mod tuning;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,19 +9,14 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use kube::Config;
-use pillion_controller::authority::Authority;
 use pillion_controller::events::Events;
 use pillion_controller::leader::{Candidate, Timings};
 use pillion_controller::merged::Uninstalled;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::run::Readiness;
-use pillion_controller::selection::{self, Name};
+use pillion_controller::selection::Name;
 use pillion_controller::token_secret::SigningKey;
-use pillion_controller::watch::Cluster;
-use pillion_controller::{
-    Clock, Context, bundle, client, health, legacy_token, merged, root_ca, run as controllers, token_secret, tokens,
-};
-use pillion_core::plan::merged::Times;
+use pillion_controller::{Context, client, health, merged, run as controllers};
 use pillion_core::settings::Settings;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -28,7 +24,6 @@ use tokio::sync::watch;
 use self::options::Options;
 use crate::daemon::settings::SettingsFile;
 use crate::daemon::signals::Signals;
-use crate::daemon::units::Span;
 use crate::daemon::{logging, own_namespace};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -93,13 +88,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if let Some(What::Uninstall) = args.what {
         return runtime.block_on(uninstall(terminal));
     }
-    let Some(path) = &options.settings else {
-        bail!("no settings: give a file with --settings or PILLION_SETTINGS");
-    };
-    let chosen = selection::chosen(&options.controllers);
-    if chosen.is_empty() {
-        bail!("--controllers: none of them is left");
-    }
+    let path = options.choice.settings()?;
+    let chosen = options.choice.chosen()?;
     let key = options.service_account_private_key_file.as_deref().map(read_key).transpose()?;
     let (file, settings) = SettingsFile::read(path)?;
     if args.check {
@@ -141,15 +131,15 @@ impl Work<'_> {
         let Self { options, chosen, key, file, settings } = self;
         let mut signals = Signals::new()?;
         let config = Config::infer().await.context("no cluster")?;
-        let told = told(options, &chosen, key, &config)?;
+        let told = options.tuning.options(&chosen, key, Some(&config))?;
         let metrics = Arc::new(Metrics::new());
         let client = client::client(config, Arc::clone(&metrics)).context("the cluster cannot be asked")?;
         let readiness = Readiness::new(told.bundle.health.clone());
         let listener = TcpListener::bind(options.health_listen)
             .await
             .with_context(|| format!("--health-listen {}", options.health_listen))?;
-        let problems = readiness.clone();
-        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || problems.problems())));
+        let reporting = readiness.clone();
+        tokio::spawn(health::serve(listener, Arc::clone(&metrics), Arc::new(move || reporting.report())));
         let (send, settings) = watch::channel(Arc::new(settings));
         tokio::spawn(file.watch(send));
 
@@ -164,16 +154,9 @@ impl Work<'_> {
             }
         }
         metrics.leads(true);
-        let cluster = Arc::new(Cluster::watch_only(&client, controllers::wanted(&chosen)));
-        readiness.works(Arc::clone(&cluster));
-        let context = Context {
-            events: Events::new(client.clone(), identity),
-            client,
-            cluster,
-            settings,
-            metrics,
-            clock: Clock::system(),
-        };
+        let events = Events::new(client.clone(), identity);
+        let context = Context { events, metrics, ..Context::new(client, controllers::wanted(&chosen), settings) };
+        readiness.works(Arc::clone(&context.cluster));
         let lost = async {
             if options.no_leader_election {
                 std::future::pending::<()>().await;
@@ -188,51 +171,4 @@ impl Work<'_> {
         candidate.release().await;
         Ok(Status::Done)
     }
-}
-
-/// In whole seconds.
-fn seconds(span: Span) -> i64 {
-    i64::try_from(span.0.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// What each controller is told.
-fn told(
-    options: &Options,
-    chosen: &BTreeSet<Name>,
-    key: Option<SigningKey>,
-    config: &Config,
-) -> anyhow::Result<controllers::Options> {
-    let authority = match &options.root_ca_file {
-        Some(path) => {
-            let pem = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Some(Authority::from_pem(pem).with_context(|| path.display().to_string())?)
-        }
-        None => match Authority::of(config) {
-            Ok(authority) => Some(authority),
-            Err(error) if chosen.contains(&Name::RootCaPublisher) => {
-                return Err(error).context("root-ca-publisher has nothing to publish; name a file with --root-ca-file");
-            }
-            Err(_) => None,
-        },
-    };
-    let namespaces = &options.token_namespaces;
-    Ok(controllers::Options {
-        merged: merged::Options { times: Times { idle: seconds(options.collect_after), ..Times::default() } },
-        tokens: tokens::Options {
-            lifetime: u32::try_from(options.token_lifetime.0.as_secs()).unwrap_or(u32::MAX),
-            namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect()),
-        },
-        bundle: bundle::Options::default(),
-        root_ca: authority.clone().map(|authority| root_ca::Options { authority }),
-        token_secret: token_secret::Options {
-            authority,
-            key,
-            life: options.token_lifetime.0,
-            force: options.force_token_controller,
-        },
-        legacy_token: legacy_token::Options {
-            period: options.legacy_token_period.0,
-            ..legacy_token::Options::default()
-        },
-    })
 }

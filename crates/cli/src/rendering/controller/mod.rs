@@ -30,27 +30,19 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
     let input = Input::of(settings, true, &[])?;
     let text = input.text()?;
     let (running, mut notes) = running(&input, options);
-    let process = Process {
-        name: &options.name,
-        namespace: &options.namespace,
-        component: COMPONENT,
-        replicas: options.replicas,
-        image: &options.image,
-        priority_class: options.priority_class.as_deref(),
-        api_server_ports: &options.api_server_ports,
-    };
+    let process = Process::of(&options.name, COMPONENT, &options.deployment);
     let mut documents = Vec::new();
-    if !options.no_namespace {
+    if !options.deployment.no_namespace {
         documents.push(process.namespace());
     }
     documents.push(process.service_account());
     documents.extend(rights::documents(options, &input.needs, &running, &granted(settings)));
     documents.push(process.settings(&text));
     documents.push(process.deployment(&container(options, &running)));
-    if options.replicas > 1 {
+    if options.deployment.replicas > 1 {
         documents.push(process.disruption_budget());
     }
-    if !options.no_network_policy {
+    if !options.deployment.no_network_policy {
         let about = "The controller is called by the kubelet and Prometheus, and calls the API server.";
         documents.push(process.network_policy(&[HEALTH_PORT], about.to_owned(), "From the node, and from Prometheus."));
     }
@@ -105,7 +97,7 @@ fn container(options: &Controller, running: &BTreeSet<Name>) -> Container {
     flag("controllers", &names.join(","));
     flag("settings", &process::mounted_settings());
     flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
-    flag("namespace", &options.namespace);
+    flag("namespace", &options.deployment.namespace);
     flag("lease", &options.name);
     if running.contains(&Name::SidecarTokens) {
         flag("token-namespaces", &options.token_namespaces.join(","));

@@ -23,7 +23,7 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// The roles of the controllers that run. `granted`: what merged accounts get by the settings.
 pub fn documents(options: &Controller, needs: &Needs, running: &BTreeSet<Name>, granted: &[Value]) -> Vec<Document> {
     let instance = options.name.as_str();
-    let subject = (options.namespace.as_str(), instance);
+    let subject = (options.deployment.namespace.as_str(), instance);
     let of = |name, namespace, about| Access { name, namespace, instance, subject, about };
     let is = |name: Name| running.contains(&name);
     let (tokens_name, secrets_name) = (format!("{instance}-tokens"), format!("{instance}-token-secrets"));
@@ -32,7 +32,11 @@ pub fn documents(options: &Controller, needs: &Needs, running: &BTreeSet<Name>, 
         "What the controllers read and write in every namespace. None of it lets them grant more than they hold.";
     let mut all = access::documents(RBAC, of(instance, None, about), &everywhere(&is));
     let about = "In the controllers' own namespace: who of them works, and the compiled SidecarSets.";
-    all.extend(access::documents(RBAC, of(instance, Some(&options.namespace), about), &at_home(options, needs, &is)));
+    all.extend(access::documents(
+        RBAC,
+        of(instance, Some(&options.deployment.namespace), about),
+        &at_home(options, needs, &is),
+    ));
     if is(Name::Bundle) {
         let about = "What is read in the systemNamespace of the settings.";
         let why = "Revisions that SidecarSets ask for, so that the policy need not look them up.";
@@ -124,7 +128,7 @@ fn at_home(options: &Controller, needs: &Needs, is: &dyn Fn(Name) -> bool) -> Ve
         Grant::new("coordination.k8s.io", &["leases"], &["create"], "The first time."),
         Grant::new("coordination.k8s.io", &["leases"], &["get", "update"], why).of(&[&options.name]),
     ];
-    let is_here = needs.bundle.as_ref().is_some_and(|bundle| bundle.namespace == options.namespace);
+    let is_here = needs.bundle.as_ref().is_some_and(|bundle| bundle.namespace == options.deployment.namespace);
     if is(Name::Bundle) && is_here {
         let why = "The compiled SidecarSets of the cluster. Where they are many they are in several ConfigMaps, whose names \
                    are not known beforehand.";
@@ -192,7 +196,7 @@ fn ceiling(options: &Controller, granted: &[Value]) -> Vec<Document> {
     let binding = json!({
         "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": metadata(&name),
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": instance, "namespace": options.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": instance, "namespace": options.deployment.namespace}],
     });
     let mut documents = vec![Document::new(RBAC, about, role), Document::new(RBAC, "", binding)];
     if !granted.is_empty() {

@@ -11,7 +11,7 @@ const FILE: &str = "04-certificates";
 pub fn annotations(options: &Standalone) -> Value {
     match options.certificates {
         Certificates::CertManager => {
-            json!({"cert-manager.io/inject-ca-from": format!("{}/{}", options.namespace, options.common.name)})
+            json!({"cert-manager.io/inject-ca-from": format!("{}/{}", options.deployment.namespace, options.common.name)})
         }
         Certificates::SelfSigned | Certificates::Files => Value::Null,
     }
@@ -27,7 +27,7 @@ pub fn documents(options: &Standalone) -> Vec<Document> {
         json!({
             "apiVersion": "cert-manager.io/v1",
             "kind": kind,
-            "metadata": metadata(name, Some(&options.namespace), &options.common.name, "certificates", &Value::Null),
+            "metadata": metadata(name, Some(&options.deployment.namespace), &options.common.name, "certificates", &Value::Null),
             "spec": spec,
         })
     };
@@ -63,7 +63,7 @@ pub fn documents(options: &Standalone) -> Vec<Document> {
         Some((kind, name)) => issued_by(kind, name),
         None => issued_by("Issuer", &authority),
     };
-    let service = format!("{name}.{}", options.namespace);
+    let service = format!("{name}.{}", options.deployment.namespace);
     let spec = json!({
         "secretName": options.tls_secret,
         "dnsNames": [format!("{service}.svc"), service, format!("{service}.svc.cluster.local")],

@@ -25,13 +25,13 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     let process = server::process(options);
     let annotations = certificates::annotations(options);
     let mut documents = Vec::new();
-    if !options.no_namespace {
+    if !options.deployment.no_namespace {
         documents.push(process.namespace());
     }
     documents.push(process.service_account());
     let reader = Reader {
         instance: &common.name,
-        subject: (&options.namespace, &common.name),
+        subject: (&options.deployment.namespace, &common.name),
         watches: true,
         has_system_namespace: !common.no_system_role,
     };
@@ -41,10 +41,10 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     documents.extend(certificates::documents(options));
     documents.push(server::service(process));
     documents.push(process.deployment(&server::container(options, &input.needs)));
-    if options.replicas > 1 {
+    if options.deployment.replicas > 1 {
         documents.push(process.disruption_budget());
     }
-    if !options.no_network_policy {
+    if !options.deployment.no_network_policy {
         documents.push(server::network_policy(process));
     }
     if !options.no_crd {

@@ -17,7 +17,7 @@ pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
     }
     let instance = options.common.name.as_str();
     let name = format!("{instance}-certificates");
-    let subject = (options.namespace.as_str(), instance);
+    let subject = (options.deployment.namespace.as_str(), instance);
     let of = |namespace, about| Access { name: &name, namespace, instance, subject, about };
 
     let about = "Where the server writes its CA, so that the API server trusts it.";
@@ -38,7 +38,7 @@ pub fn documents(options: &Standalone, needs: &Needs) -> Vec<Document> {
         )
         .of(&[&options.tls_secret]),
     ];
-    documents.extend(access::documents(process::RBAC, of(Some(&options.namespace), about), &secrets));
+    documents.extend(access::documents(process::RBAC, of(Some(&options.deployment.namespace), about), &secrets));
     documents
 }
 

@@ -25,15 +25,7 @@ const GRACE: u32 = 40;
 
 /// The server.
 pub fn process(options: &Standalone) -> Process<'_> {
-    Process {
-        name: &options.common.name,
-        namespace: &options.namespace,
-        component: COMPONENT,
-        replicas: options.replicas,
-        image: &options.image,
-        priority_class: options.priority_class.as_deref(),
-        api_server_ports: &options.api_server_ports,
-    }
+    Process::of(&options.common.name, COMPONENT, &options.deployment)
 }
 
 /// What the API server calls.
@@ -77,7 +69,7 @@ fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
     flag("settings", &process::mounted_settings());
     flag("listen", &format!("0.0.0.0:{PORT}"));
     flag("health-listen", &format!("0.0.0.0:{HEALTH_PORT}"));
-    flag("namespace", &options.namespace);
+    flag("namespace", &options.deployment.namespace);
     flag("service-name", &options.common.name);
     let watched = access::WATCHED.into_iter().filter(|read| needs.reads(*read));
     let watched: Vec<String> = watched.map(|read| format!("{}/{}", read.kind().0, read.kind().1)).collect();
@@ -114,7 +106,7 @@ fn arguments(options: &Standalone, needs: &Needs) -> Vec<String> {
 pub fn client_config(options: &Standalone, path: &str) -> Value {
     let service = json!({
         "name": options.common.name,
-        "namespace": options.namespace,
+        "namespace": options.deployment.namespace,
         "path": path,
         "port": SERVICE_PORT,
     });

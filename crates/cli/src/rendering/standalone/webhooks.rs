@@ -83,7 +83,7 @@ fn webhook(part: Part, options: &Standalone, needs: &Needs) -> Value {
     });
     let mut set = |key: &str, value: Value| insert(&mut webhook, key, value);
     // The server's own namespace can always start, and its Pods can be debugged.
-    let own = options.namespace.as_str();
+    let own = options.deployment.namespace.as_str();
     if part.is_about_pods() {
         let mut namespaces = excluded(common, needs);
         namespaces.insert(own);

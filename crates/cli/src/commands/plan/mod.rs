@@ -1,0 +1,201 @@
+//! `pillion plan`: what `pillion controller` would do.
+
+mod structured;
+mod text;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use clap::ValueEnum;
+use kube::Config;
+use kube::config::KubeConfigOptions;
+use pillion_controller::Clock;
+use pillion_controller::metrics::Metrics;
+use pillion_controller::preview::{self as previews, Preview, Situation};
+use pillion_controller::selection::Name;
+use pillion_core::json;
+use pillion_core::settings::Settings;
+use tokio::time::timeout;
+
+use super::controller::tuning::{Choice, Tuning};
+use crate::manifest::{self, Manifest};
+use crate::preview::{self, Assembled, Inputs, key_value};
+use crate::status::Status;
+use crate::terminal::Terminal;
+use crate::yaml::{self, Tree};
+
+const ABOUT: &str = "\
+Say what `pillion controller` would do, without doing it.
+
+With manifests it says what a controller would do that found them in a cluster, and nothing else: which merged \
+ServiceAccounts, Roles and RoleBindings it would make, which Secrets with tokens, which ConfigMaps with the bundle, and \
+what keeps it from making what is needed. With --cluster it looks at the cluster of the kubeconfig, and manifests beside \
+it count as if they had been applied: so one sees what a new SidecarSet would bring about. Nothing is ever written.
+
+SidecarSets among the manifests are taken for the policy's own, as elsewhere; where the settings have a bundleRef, for \
+objects of the cluster. What the API server would refuse is not known before: above all permissions that the controller \
+does not hold itself.
+
+Exit codes: 0 told; 1 where something that is needed cannot be made, or is left out; 2 for errors.";
+
+const EXAMPLES: &str = "\
+Examples:
+  pillion plan examples/identity-isolate --settings examples/identity-isolate/settings.yaml
+  pillion plan examples/identity-merge --settings examples/identity-merge/settings.yaml -o yaml
+  # exits with 2 where there is no cluster
+  pillion plan --cluster --settings examples/identity-merge/settings.yaml
+  # exits with 2 where there is no cluster; what would this SidecarSet bring about?
+  pillion plan examples/log-agent --cluster --settings examples/identity-merge/settings.yaml";
+
+/// How long it may go on before something is said.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The arguments of `pillion plan`.
+#[derive(Debug, clap::Args)]
+#[command(long_about = ABOUT, after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    inputs: Inputs,
+    #[command(flatten)]
+    choice: Choice,
+    /// Look at the cluster of the kubeconfig, with the manifests as if they had been applied.
+    #[arg(long)]
+    cluster: bool,
+    /// With --cluster: the context of the kubeconfig.
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    context: Option<String>,
+    /// The namespace of manifests that name none.
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// Labels of Namespaces that are in no manifest, for a namespaceSelector to look at.
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = key_value)]
+    namespace_labels: Vec<(String, String)>,
+    /// Take the ServiceAccounts to exist that SidecarSets name and nobody describes.
+    #[arg(long)]
+    assume_service_accounts: bool,
+    #[command(flatten)]
+    tuning: Tuning,
+    /// The format of the plan.
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+}
+
+/// The formats of plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One object with changes, problems, and what comes later; with what would be sent.
+    Yaml,
+    /// The same.
+    Json,
+}
+
+/// Runs `pillion plan`.
+///
+/// # Errors
+/// Where something cannot be read, or `stdout` takes no more.
+pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+    let Some(manifests) = manifests(args, terminal)? else { return Ok(Status::Failed) };
+    let chosen = args.choice.chosen()?;
+    let settings = preview::of_files(args.choice.settings()?)?;
+    // As everywhere else, the policy has the SidecarSets that are given, unless it looks for them in the cluster.
+    let are_of_cluster = json::at(&settings, &["bundleRef"]).is_some();
+    let joining = manifests.iter().filter(|_| !are_of_cluster);
+    let assembled = preview::assemble(settings, joining);
+    let Some(settings) = valid(&assembled, terminal) else { return Ok(Status::Failed) };
+    let of_cluster = manifests.into_iter().map(|manifest| manifest.value);
+    let of_cluster = of_cluster.filter(|object| are_of_cluster || json::text(object, &["kind"]) != "SidecarSet");
+    let mut situation = Situation {
+        manifests: of_cluster.collect(),
+        namespace: args.namespace.clone(),
+        namespace_labels: args.namespace_labels.iter().cloned().collect(),
+        accounts: BTreeSet::new(),
+    };
+    if !args.cluster && !chosen.contains(&Name::ServiceAccount) {
+        situation.accounts.insert("default".to_owned());
+    }
+    if args.assume_service_accounts {
+        situation.accounts.append(&mut situation.named(&settings));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
+    let preview = runtime.block_on(async {
+        let config = if args.cluster { Some(config(args).await?) } else { None };
+        let options = args.tuning.options(&chosen, None, config.as_ref())?;
+        let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
+        let cluster = cluster.transpose().context("the cluster cannot be asked")?;
+        let look = async {
+            let client = previews::client(&situation, cluster).await?;
+            previews::preview(client, Arc::new(settings), &chosen, options, Clock::system()).await
+        };
+        tokio::pin!(look);
+        if let Ok(preview) = timeout(PATIENCE, &mut look).await {
+            return Ok::<_, anyhow::Error>(preview?);
+        }
+        writeln!(terminal.err(), "{}", if args.cluster { "looking at the cluster" } else { "planning" })?;
+        Ok(look.await?)
+    })?;
+    // What it watched ends with it.
+    runtime.shutdown_background();
+    print(&preview, args.output, terminal)?;
+    Ok(if preview.problems.is_empty() { Status::Done } else { Status::Refused })
+}
+
+/// The manifests that are given; `None` where some of them cannot be read, which was said then.
+fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<Manifest>>> {
+    let paths = if args.inputs.is_empty() && args.cluster {
+        Vec::new()
+    } else {
+        args.inputs.paths().map_err(|error| anyhow!("{error}; --cluster looks at a cluster"))?
+    };
+    let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
+        return Ok(None);
+    };
+    let problems: Vec<String> = manifests.iter().filter_map(problem).collect();
+    for problem in &problems {
+        terminal.error(&anyhow!("{problem}"));
+    }
+    Ok(Some(manifests).filter(|_| problems.is_empty()))
+}
+
+/// Why no API server would take a manifest, and where it stands.
+fn problem(manifest: &Manifest) -> Option<String> {
+    let why = previews::problem(&manifest.value)?;
+    let text = |path: &[&str]| json::text(&manifest.value, path);
+    let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
+    Some(format!("{}:{}: {kind} \"{name}\": {why}", manifest.source.name, manifest.line()))
+}
+
+/// The settings; `None` where the controller would refuse them, all of which was said then.
+fn valid(assembled: &Assembled, terminal: &mut Terminal) -> Option<Settings> {
+    let problems = assembled.problems();
+    for problem in &problems {
+        terminal.error(&anyhow!("{problem}"));
+    }
+    Settings::decode(assembled.value.clone()).ok().filter(|_| problems.is_empty())
+}
+
+async fn config(args: &Args) -> anyhow::Result<Config> {
+    let Some(context) = &args.context else { return Config::infer().await.context("no cluster") };
+    let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+    Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}"))
+}
+
+fn print(preview: &Preview, format: Format, terminal: &mut Terminal) -> anyhow::Result<()> {
+    match format {
+        Format::Text => text::print(preview, terminal.out())?,
+        Format::Yaml => {
+            let text = yaml::document(&Tree::conventional(&structured::of(preview)));
+            terminal.out().write_all(text.as_bytes())?;
+        }
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::of(preview)).map_err(io::Error::from)?;
+            writeln!(terminal.out())?;
+        }
+    }
+    Ok(())
+}

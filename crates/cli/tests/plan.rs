@@ -1,0 +1,148 @@
+//! `pillion plan` as people use it.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use rstest::rstest;
+use serde_json::Value;
+use support::{Run, pillion};
+
+const SETTINGS: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
+const OF_CLUSTER: &str = "\
+featureGates: {SidecarSetServiceAccountInjection: true}
+bundleRef: {namespace: pillion-system, name: sidecarsets}
+";
+
+/// Two sidecars that share an identity, one with its own, and who gets them.
+const MANIFESTS: &str = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: logs}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: logs, image: logs:1}]
+  serviceAccountName: logs
+  behaviorWhenServiceAccountInjection: Merge
+  serviceAccountPermissions: [{apiGroups: [''], resources: [pods], verbs: [get]}]
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: metrics}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: metrics, image: metrics:1}]
+  serviceAccountName: metrics
+  behaviorWhenServiceAccountInjection: Merge
+  serviceAccountPermissions: [{apiGroups: [''], resources: [nodes], verbs: [get]}]
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: audit}
+spec:
+  selector: {matchLabels: {app: api}}
+  containers: [{name: audit, image: audit:1}]
+  serviceAccountName: audit
+  serviceAccountMode: Isolate
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec: {template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web:1}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec: {template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api:1}]}}}
+";
+
+/// Runs it in a folder with these settings and manifests.
+fn plan(settings: &str, manifests: &str, args: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let args: Vec<&str> = ["plan", "-", "--settings", "settings.yaml"].iter().chain(args).copied().collect();
+    pillion(folder.path(), &args, manifests)
+}
+
+#[test]
+fn what_would_be_made_and_what_is_in_the_way() {
+    let run = plan(SETTINGS, MANIFESTS, &[]);
+    insta::assert_snapshot!(run.out);
+    assert_eq!((run.code, run.err.as_str()), (1, ""), "an account is missing, which a controller cannot make");
+}
+
+#[test]
+fn accounts_can_be_taken_to_exist() {
+    let run = plan(SETTINGS, MANIFESTS, &["--assume-service-accounts"]);
+    insta::assert_snapshot!(run.out);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+}
+
+#[test]
+fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
+    let run = plan(OF_CLUSTER, MANIFESTS, &["--assume-service-accounts", "--controllers", "bundle", "-o", "json"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    let plan = run.json();
+    let change = &plan["changes"][0];
+    assert_eq!(change["controller"], "bundle");
+    assert_eq!(change["object"]["name"], "sidecarsets");
+    assert!(change["body"]["data"]["bundle"].as_str().is_some_and(|text| text.starts_with("pillion")), "{plan:#}");
+    assert_eq!(plan["changes"].as_array().map(Vec::len), Some(1), "{plan:#}");
+}
+
+#[test]
+fn formats_say_the_same() {
+    let of = |format| plan(SETTINGS, MANIFESTS, &["-o", format]);
+    let yaml: Value = serde_saphyr::from_str(&of("yaml").out).unwrap();
+    assert_eq!(yaml, of("json").json());
+    let verbs: Vec<&str> = yaml["changes"].as_array().unwrap().iter().map(|it| it["verb"].as_str().unwrap()).collect();
+    assert_eq!(verbs, ["create", "create", "create"]);
+    assert_eq!(yaml["problems"][0]["controller"], "sidecar-tokens");
+}
+
+#[rstest]
+#[case::no_settings(&["plan", "-"], "no settings: give a file with --settings")]
+#[case::no_such_controller(&["plan", "-", "--settings", "s.yaml", "--controllers", "x"], "no controller has this name")]
+#[case::nothing_left(&["plan", "-", "--settings", "s.yaml", "--controllers=-bundle,-sidecar-tokens,-merged-serviceaccounts"], "none of them is left")]
+#[case::a_context_without_a_cluster(&["plan", "-", "--settings", "s.yaml", "--context", "x"], "--cluster")]
+#[case::nothing_to_publish(&["plan", "-", "--settings", "s.yaml", "--controllers", "root-ca-publisher"], "--root-ca-file")]
+#[case::invalid_settings(&["plan", "-", "--settings", "bad.yaml"], "bundel")]
+fn mistakes_are_said(#[case] args: &[&str], #[case] expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.yaml"), SETTINGS).unwrap();
+    fs::write(folder.path().join("bad.yaml"), "bundel: x\n").unwrap();
+    let run = pillion(folder.path(), args, MANIFESTS);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains(expected), "{}", run.err);
+}
+
+#[test]
+fn a_sidecar_set_that_is_not_valid_names_its_place() {
+    let run = plan(SETTINGS, &MANIFESTS.replace("image: audit:1", "image: 1"), &[]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.err.contains("<stdin>:21: "), "{}", run.err);
+    assert!(run.err.contains("spec.containers[0].image"), "{}", run.err);
+}
+
+#[test]
+fn manifests_that_no_api_server_would_take_name_their_place() {
+    let run = plan(SETTINGS, &format!("{MANIFESTS}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: half}}\n"), &[]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert_eq!(run.err, "error: <stdin>:40: Pod \"half\": missing field `spec`\n");
+}
+
+#[test]
+fn without_a_cluster_there_is_no_plan_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.yaml"), SETTINGS).unwrap();
+    let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .current_dir(folder.path())
+        .env("KUBECONFIG", Path::new("nowhere"))
+        .args(["plan", "--cluster", "--settings", "s.yaml"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no cluster"));
+}

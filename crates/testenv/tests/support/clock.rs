@@ -1,0 +1,38 @@
+//! A clock for controllers that runs ahead of the system's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pillion_controller::Clock;
+use pillion_core::time::Timestamp;
+
+/// By how many seconds clocks are ahead. Its copies are the same.
+#[derive(Clone, Default)]
+pub struct Ahead(Arc<AtomicI64>);
+
+impl Ahead {
+    /// So many at first, and a clock.
+    pub fn by(seconds: i64) -> (Self, Clock) {
+        let ahead = Self(Arc::new(AtomicI64::new(seconds)));
+        let clock = ahead.clock();
+        (ahead, clock)
+    }
+
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub fn set(&self, seconds: i64) {
+        self.0.store(seconds, Ordering::SeqCst);
+    }
+
+    pub fn add(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// A clock that is ahead by this much, whatever it becomes.
+    pub fn clock(&self) -> Clock {
+        let (ahead, system) = (self.clone(), Clock::system());
+        Clock::new(move || Timestamp(system.now().0 + ahead.get()))
+    }
+}

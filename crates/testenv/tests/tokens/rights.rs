@@ -1,0 +1,113 @@
+//! What is not ours, and what the controller may not do.
+
+use k8s_openapi::api::core::v1::Secret;
+use pillion_core::service_account::names::token_secret;
+use pillion_testenv::apply;
+use pillion_testenv::faults::Faults;
+use serde_json::json;
+
+use super::{Controller, Place, QUIET, cluster, settings, sidecar_set};
+use crate::support::create;
+
+#[tokio::test]
+async fn g2_a_foreign_secret_is_left_alone_and_told_of() {
+    let place = Place::new().await;
+    place.account().await;
+    let foreign = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": token_secret("logs")}, "data": {"token": "bWluZQ=="},
+    });
+    let foreign = create(&place.api::<Secret>(), &foreign).await.unwrap();
+    let controller = place.controller(Faults::none()).await;
+
+    place.deployment().await;
+
+    let note = place.told("Deployment", "TokenSecretNotOurs").await;
+    assert!(note.contains(&token_secret("logs")) && !note.contains("bWluZQ"), "{note}");
+    let sent = controller.faults.count();
+    place.poke().await;
+    tokio::time::sleep(QUIET).await;
+    assert_eq!(controller.faults.count(), sent, "{:?}", controller.faults.requests());
+    assert_eq!(place.secret().await, Some(foreign));
+}
+
+/// Where the controller may read Secrets only in the namespaces that it is given, a Role in each is enough; where a right
+/// is missing, the Event says which, and other namespaces get their tokens.
+#[tokio::test]
+async fn p6_a_role_in_each_namespace_is_enough_and_a_missing_right_is_told() {
+    let cluster = cluster().await;
+    let [allowed, restricted] = [Place::new().await, Place::new().await];
+    let user = format!("controller-of-{}", allowed.name);
+    let role = |namespace: &str, rules: &str| {
+        format!(
+            "
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: tokens, namespace: {namespace}}}
+rules:
+{rules}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: tokens, namespace: {namespace}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: tokens}}
+subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
+"
+        )
+    };
+    let secrets = "- {apiGroups: [''], resources: [secrets], verbs: [get, list, watch, create, patch, delete]}";
+    let tokens = "- {apiGroups: [''], resources: [serviceaccounts/token], verbs: [create]}";
+    let manifest = format!(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: {user}}}
+rules:
+- {{apiGroups: [''], resources: [namespaces, pods, serviceaccounts], verbs: [list, watch]}}
+- {{apiGroups: [apps], resources: [deployments, statefulsets, daemonsets, replicasets], verbs: [list, watch]}}
+- {{apiGroups: [batch], resources: [jobs, cronjobs], verbs: [list, watch]}}
+- {{apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: {user}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {user}}}
+subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
+{}{}",
+        role(&allowed.name, &format!("{secrets}\n{tokens}")),
+        role(&restricted.name, secrets),
+    );
+    apply(&allowed.client, &manifest, "test").await.unwrap();
+    for place in [&allowed, &restricted] {
+        place.account().await;
+        place.deployment().await;
+    }
+    let config = cluster.as_user(&user, None).unwrap().config().await.unwrap();
+    let sets = [sidecar_set("one", &allowed.name), sidecar_set("other", &restricted.name)];
+    let given = [allowed.name.as_str(), restricted.name.as_str()];
+    let _controller = Controller::start(config, Faults::none(), settings(&sets), Some(&given), 0);
+
+    let note = restricted.told("Deployment", "TokenForbidden").await;
+
+    assert!(note.contains("resources: [\"serviceaccounts/token\"], verbs: [\"create\"]"), "{note}");
+    let secret = allowed.filled().await;
+    assert_eq!(allowed.bearer(cluster, &secret).await.unwrap(), allowed.username());
+    apply(&allowed.client, &role(&restricted.name, &format!("{secrets}\n{tokens}")), "test").await.unwrap();
+    let secret = restricted.filled().await;
+    assert_eq!(restricted.bearer(cluster, &secret).await.unwrap(), restricted.username());
+}
+
+#[tokio::test]
+async fn p6_a_namespace_that_is_not_given_is_told() {
+    let (place, other) = (Place::new().await, Place::new().await);
+    place.account().await;
+    place.deployment().await;
+    let config = cluster().await.as_admin().config().await.unwrap();
+    let settings = settings(&[sidecar_set("logs", &place.name)]);
+    let controller = Controller::start(config, Faults::none(), settings, Some(&[&other.name]), 0);
+
+    place.told("Deployment", "TokenNamespaceNotGiven").await;
+
+    assert_eq!(place.secret().await, None);
+    assert!(controller.faults.requests().iter().all(|request| request.contains("/events")));
+}
