@@ -191,7 +191,7 @@ impl Corpus {
         Value::Array(rules)
     }
 
-    /// SidecarSets as somebody writes them: 1.4 KB on average.
+    /// SidecarSets as somebody writes them.
     pub fn sidecar_sets(&self) -> Vec<Value> {
         self.sets.iter().enumerate().map(|(number, set)| manifest(self.size.seed, number, set)).collect()
     }
@@ -297,7 +297,7 @@ fn workload(place: &Place, name: &str, labels: &BTreeMap<String, String>, replic
     all
 }
 
-/// A Pod that a node has: 3 KB, and half as much again in `managedFields`.
+/// A Pod that a node has.
 fn pod(place: &Place, name: &str, labels: &BTreeMap<String, String>, owners: Option<Value>, seed: u64) -> Value {
     let mut spec = app(place, name, seed);
     // As the API server's own admission adds it.
