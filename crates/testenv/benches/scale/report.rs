@@ -158,6 +158,8 @@ fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     };
     push(head.iter().map(|name| (*name).to_owned()).collect());
     push(widths.iter().map(|width| "-".repeat(*width)).collect());
-    lines.iter().for_each(|line| push(line.clone()));
+    for line in lines {
+        push(line.clone());
+    }
     text
 }

@@ -74,6 +74,13 @@ fn permissions(rules: &Value) -> BTreeSet<[String; 3]> {
     all
 }
 
+/// Says what is missing and what is too much, of thousands the first.
+fn assert_same(what: &str, found: &BTreeSet<&At>, wanted: &BTreeSet<&At>) {
+    let missing: Vec<_> = wanted.difference(found).take(5).collect();
+    let extra: Vec<_> = found.difference(wanted).take(5).collect();
+    assert!(missing.is_empty() && extra.is_empty(), "{what}: missing {missing:?}, too much {extra:?}");
+}
+
 fn value(object: impl Serialize) -> Value {
     serde_json::to_value(object).unwrap()
 }
@@ -93,11 +100,11 @@ pub async fn cluster(client: &Client, corpus: &Corpus) -> Found {
     let expected: BTreeSet<&At> = merged.keys().collect();
     let accounts = ours::<ServiceAccount>(client).await;
     let is_merged = |(_, name): &&At| names::is_merged(name);
-    assert_eq!(accounts.keys().filter(is_merged).collect::<BTreeSet<_>>(), expected, "merged ServiceAccounts");
+    assert_same("merged ServiceAccounts", &accounts.keys().filter(is_merged).collect(), &expected);
     let roles = ours::<Role>(client).await;
-    assert_eq!(roles.keys().filter(is_merged).collect::<BTreeSet<_>>(), expected, "merged Roles");
+    assert_same("merged Roles", &roles.keys().filter(is_merged).collect(), &expected);
     let bindings = ours::<RoleBinding>(client).await;
-    assert_eq!(bindings.keys().filter(is_merged).collect::<BTreeSet<_>>(), expected, "merged RoleBindings");
+    assert_same("merged RoleBindings", &bindings.keys().filter(is_merged).collect(), &expected);
     let of_set: BTreeMap<&str, Value> =
         corpus.sets.iter().filter_map(|set| Some((set.name.as_str(), super::corpus::permission(set)?))).collect();
     for (at, sets) in &merged {
@@ -109,7 +116,7 @@ pub async fn cluster(client: &Client, corpus: &Corpus) -> Found {
         assert!(matches!(subjects, [subject] if subject.name == at.1), "the RoleBinding {at:?}: {subjects:?}");
     }
     let secrets = ours::<Secret>(client).await;
-    assert_eq!(secrets.keys().collect::<BTreeSet<_>>(), tokens.iter().collect(), "Secrets with tokens");
+    assert_same("Secrets with tokens", &secrets.keys().collect(), &tokens.iter().collect());
     for (at, secret) in &secrets {
         let token = secret.data.as_ref().and_then(|data| data.get("token"));
         assert!(token.is_some_and(|token| !token.0.is_empty()), "the Secret {at:?} is empty");

@@ -90,7 +90,7 @@ impl Corpus {
         let place = |number: usize| {
             let mesh = |number: usize| ("mesh", format!("m{}", number % pairs));
             let mut worker = vec![("app", "worker".to_owned())];
-            if number % VAULTS == 0 {
+            if number.is_multiple_of(VAULTS) {
                 worker.push(("vault", format!("v{}", number / VAULTS % isolated)));
             }
             let mut bare = vec![("app", "batch".to_owned())];
@@ -269,7 +269,7 @@ fn manifest(seed: u64, number: usize, set: &Set) -> Value {
     json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": set.name}, "spec": spec})
 }
 
-/// A Deployment, its ReplicaSet, and the Pods of that, as controllers leave them.
+/// A Deployment, its `ReplicaSet`, and the Pods of that, as controllers leave them.
 fn workload(place: &Place, name: &str, labels: &BTreeMap<String, String>, replicas: usize, seed: u64) -> Vec<Value> {
     let template = |labels: &Value| json!({"metadata": {"labels": labels}, "spec": app(place, name, seed)});
     let hash = "5f6d7c8b9";

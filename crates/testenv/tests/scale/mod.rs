@@ -151,7 +151,7 @@ impl<'a> Scene<'a> {
         self.controllers.start(REPLICA, self.health).await;
         let find = async || Process::find(self.cluster.folder(), "pillion");
         self.process = Some(until("the controller's process", SOON, find).await.unwrap());
-        let places = self.corpus.places.len() as f64;
+        let places = f64::from(u32::try_from(self.corpus.places.len()).unwrap());
         self.settle(name, (before, started, 0.0), |metrics| {
             ["merged-serviceaccounts", "sidecar-tokens"].iter().all(|controller| {
                 metrics.sum("reconciliations_total", &format!("controller=\"{controller}\"")) >= places
@@ -188,11 +188,10 @@ impl<'a> Scene<'a> {
             self.cluster.still_runs(REPLICA).unwrap();
             self.log.update();
             let busy = self.log.since(before).iter().filter(|request| !request.is_idle()).count();
-            if let Some(metrics) = self.metrics().await {
-                let now = (busy, metrics.compared());
-                if now != seen || !is_enough(&metrics) {
-                    (last, seen) = (SystemTime::now(), now);
-                }
+            let metrics = self.metrics().await;
+            let now = (busy, metrics.as_ref().map_or(0.0, Metrics::compared));
+            if now != seen || !metrics.as_ref().is_some_and(&is_enough) {
+                (last, seen) = (SystemTime::now(), now);
             }
             if last.elapsed().unwrap_or_default() > self.quiet {
                 break;
@@ -208,7 +207,7 @@ impl<'a> Scene<'a> {
             name,
             written: written.fold(0.0, f64::max),
             compared: since(last),
-            requests: requests::count(requests.into_iter()),
+            requests: requests::count(requests),
             reconciliations: seen.1,
             cpu: usage.cpu - cpu,
             usage,
@@ -234,10 +233,10 @@ impl<'a> Scene<'a> {
         let client = self.client.clone();
         let set = self.corpus.sets.iter_mut().find(|set| set.name == EDITED).unwrap();
         set.kind = Kind::Merge { verb: "watch", resource: "services" };
-        let (path, patch) =
+        let (path, change) =
             (set_path(&set.name), json!({"spec": {"serviceAccountPermissions": [corpus::permission(set)]}}));
         self.phase("one Merge set's permissions edited", async {
-            populate::patch_all(&client, [path], &patch).await;
+            populate::patch_all(&client, [path], &change).await;
         })
         .await
     }
