@@ -13,7 +13,7 @@ SOURCES := $(shell git ls-files 'src/*.rs' 'crates/codec/*' 'crates/core/*' 'cra
 
 # Makes the module a twentieth smaller than the compiler does. It has to be told what the compiler uses.
 WASM_OPT ?= wasm-opt
-WASM_FEATURES := $(addprefix --enable-,bulk-memory multivalue mutable-globals nontrapping-float-to-int reference-types sign-ext)
+WASM_FEATURES := $(addprefix --enable-,bulk-memory multivalue mutable-globals nontrapping-float-to-int reference-types sign-ext simd)
 
 # What annotates the module and runs it in the bats suite: kwctl where it is installed, else the pillion of this folder,
 # which KWCTL=pillion chooses in any case.

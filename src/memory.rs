@@ -77,6 +77,8 @@ pub struct Memory<P> {
 unsafe impl<P> Sync for Memory<P> {}
 
 /// The class of blocks for so many bytes, and how long these are.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "each value of a request asks for it twice")]
 const fn class(size: usize) -> (usize, usize) {
     if size <= SMALL_MAX {
         let class = size.div_ceil(ALIGN);

@@ -61,9 +61,9 @@ impl Payload {
                             now.insert(key, reader.value()?);
                             return Ok(());
                         }
-                        // A Pod's creation is what the policy is there for, and hosts write the object last: it need not
-                        // be passed over first.
-                        if key == "object" && is_pod(&now) {
+                        // A Pod's creation is what the policy is there for: it need not be passed over first. Hosts that
+                        // sort keys have the operation behind the object; of a Pod it mostly is the one.
+                        if key == "object" && may_be_new_pod(&now) {
                             object = Some(reader.value()?);
                             return Ok(());
                         }
@@ -156,10 +156,10 @@ impl Payload {
     }
 }
 
-fn is_pod(request: &json::Object) -> bool {
-    let text = |key| request.get(key).and_then(Value::as_str);
+/// Whether this is about a Pod, and not known to be anything else than its creation.
+fn may_be_new_pod(request: &json::Object) -> bool {
     let kind = request.get("kind").map_or("", |kind| json::text(kind, &["kind"]));
-    kind == "Pod" && text("operation") == Some("CREATE")
+    kind == "Pod" && request.get("operation").is_none_or(|operation| operation == "CREATE")
 }
 
 fn no_json(error: &ParseError) -> Refusal {

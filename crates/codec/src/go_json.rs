@@ -1,6 +1,7 @@
 //! JSON as Go's `encoding/json` writes it: compact, sorted maps, and its own escapes.
 //!
 //! What is stored in clusters was written by it, so bytes matter (H-5 to H-7, M-10, R-2).
+#![allow(clippy::single_char_add_str, reason = "the one byte of a text is stored, a character is encoded by a call")]
 
 use std::slice;
 use std::vec;
@@ -27,11 +28,15 @@ pub fn write_string(out: &mut String, text: &str) {
 }
 
 fn write_text(out: &mut String, text: &str, escapes: Escapes) {
-    out.reserve(text.len() + 2);
-    out.push('"');
+    out.reserve(text.len() + 3);
+    out.push_str("\"");
     let mut rest = text;
     while !rest.is_empty() {
         let plain = plain_text(rest.as_bytes(), escapes);
+        if plain == rest.len() {
+            out.push_str(rest);
+            break;
+        }
         // Nothing that is escaped stands within a character of several bytes.
         let (run, more) = rest.split_at_checked(plain).unwrap_or((rest, ""));
         out.push_str(run);
@@ -41,7 +46,7 @@ fn write_text(out: &mut String, text: &str, escapes: Escapes) {
         }
         rest = chars.as_str();
     }
-    out.push('"');
+    out.push_str("\"");
 }
 
 /// How many bytes at the beginning are written as they are; where that ends, a character begins.
@@ -90,7 +95,9 @@ pub fn to_string_sorted(value: &Value) -> String {
 /// An object or a list that is being written.
 enum Open<'a> {
     List(slice::Iter<'a, Value>),
-    Map(vec::IntoIter<(&'a String, &'a Value)>),
+    Map(serde_json::map::Iter<'a>),
+    /// An object whose entries are not in order by themselves.
+    Unsorted(vec::IntoIter<(&'a String, &'a Value)>),
 }
 
 /// Writes what [`to_string_sorted`] answers.
@@ -101,40 +108,52 @@ pub fn write_sorted(out: &mut String, value: &Value) {
 /// Writes a value. Does not recurse, so no depth of input is too much.
 pub fn write(out: &mut String, value: &Value, escapes: Escapes) {
     let mut open = Vec::new();
-    write_start(out, value, escapes, &mut open);
+    let sorts = sorts();
+    write_start(out, value, (escapes, sorts), &mut open);
     while let Some(innermost) = open.last_mut() {
         let next = match innermost {
             Open::List(items) => items.next().map(|value| (None, value)),
             Open::Map(entries) => entries.next().map(|(key, value)| (Some(key), value)),
+            Open::Unsorted(entries) => entries.next().map(|(key, value)| (Some(key), value)),
         };
         let Some((key, value)) = next else {
-            out.push(if matches!(innermost, Open::List(_)) { ']' } else { '}' });
+            out.push_str(if matches!(innermost, Open::List(_)) { "]" } else { "}" });
             open.pop();
             continue;
         };
         separate(out);
         if let Some(key) = key {
             write_text(out, key, escapes);
-            out.push(':');
+            out.push_str(":");
         }
-        write_start(out, value, escapes, &mut open);
+        write_start(out, value, (escapes, sorts), &mut open);
     }
 }
 
+/// Whether maps have their entries in order by themselves: unless a feature of `serde_json` that somebody else has turned
+/// on keeps another.
+fn sorts() -> bool {
+    let mut map = Object::new();
+    for key in ["b", "a"] {
+        map.insert(key.to_owned(), Value::Null);
+    }
+    map.keys().next().is_some_and(|key| key == "a")
+}
+
 /// Writes a scalar, or the bracket that opens a list or an object.
-fn write_start<'a>(out: &mut String, value: &'a Value, escapes: Escapes, open: &mut Vec<Open<'a>>) {
+fn write_start<'a>(out: &mut String, value: &'a Value, (escapes, sorts): (Escapes, bool), open: &mut Vec<Open<'a>>) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => out.push_str(number.as_str()),
         Value::String(text) => write_text(out, text, escapes),
         Value::Array(list) => {
-            out.push('[');
+            out.push_str("[");
             open.push(Open::List(list.iter()));
         }
         Value::Object(object) => {
-            out.push('{');
-            open.push(Open::Map(sorted(object).into_iter()));
+            out.push_str("{");
+            open.push(if sorts { Open::Map(object.iter()) } else { Open::Unsorted(sorted(object).into_iter()) });
         }
     }
 }
@@ -143,14 +162,14 @@ fn write_start<'a>(out: &mut String, value: &'a Value, escapes: Escapes, open: &
 /// a string, and that ends in its quote.
 pub fn separate(out: &mut String) {
     if !matches!(out.as_bytes().last(), Some(b'{' | b'[')) {
-        out.push(',');
+        out.push_str(",");
     }
 }
 
 /// The entries of a map in Go's order.
 pub fn sorted(object: &Object) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = object.iter().collect();
-    // They are in order already, unless a feature of `serde_json` that somebody else has turned on keeps another.
+    // They mostly are in order already: see `sorts`.
     if !entries.is_sorted_by_key(|(key, _)| *key) {
         for end in 1..entries.len() {
             for at in (1..=end).rev() {

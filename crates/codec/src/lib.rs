@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod base64;
-pub mod crc32;
+pub mod checksum;
 pub mod go_json;
 mod parse;
 mod scan;
+#[cfg(target_arch = "wasm32")]
+mod simd;
 
 pub use parse::{ParseError, Reader, parse};
 

@@ -37,6 +37,7 @@ const END_IN_VALUE: &str = "EOF while parsing a value";
 const END_IN_STRING: &str = "EOF while parsing a string";
 const INVALID_NUMBER: &str = "invalid number";
 const END_IN_OBJECT: &str = "EOF while parsing an object";
+const OBJECT_GOES_ON: &str = "expected `,` or `}`";
 const TRAILING_COMMA: &str = "trailing comma";
 const KEY: &str = "key must be a string";
 
@@ -91,7 +92,7 @@ impl<'a> Reader<'a> {
     pub fn skip_plain_text(&mut self) -> Option<Range<usize>> {
         self.peek_after_space().filter(|byte| *byte == b'"')?;
         let start = self.at + 1;
-        let (length, is_ascii) = scan::plain(self.text.get(start..)?);
+        let (length, is_ascii) = scan::plain_long(self.text.get(start..)?);
         let end = start + length;
         (is_ascii && self.text.get(end) == Some(&b'"')).then(|| {
             self.at = end + 1;
@@ -118,7 +119,7 @@ impl<'a> Reader<'a> {
         }
         self.open()?;
         let mut first = true;
-        while self.goes_on(first, b'}', END_IN_OBJECT, "expected `,` or `}`")? {
+        while self.goes_on(first, b'}', END_IN_OBJECT, OBJECT_GOES_ON)? {
             first = false;
             let key = self.key()?;
             entry(key, self)?;
@@ -261,13 +262,16 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self) -> Result<Value, ParseError> {
         let mut object = Object::new();
-        self.entries(&mut |key, reader| {
-            let value = reader.value()?;
-            if !reader.skips {
+        self.open()?;
+        let mut first = true;
+        while self.goes_on(first, b'}', END_IN_OBJECT, OBJECT_GOES_ON)? {
+            first = false;
+            let key = self.key()?;
+            let value = self.value()?;
+            if !self.skips {
                 object.insert(key, value);
             }
-            Ok(())
-        })?;
+        }
         Ok(Value::Object(object))
     }
 
@@ -363,6 +367,11 @@ impl<'a> Reader<'a> {
             let (plain, is_ascii) = scan::plain(rest);
             if !(is_ascii && self.skips) {
                 match str::from_utf8(rest.get(..plain).unwrap_or_default()) {
+                    // Nearly every text is one run, and as long as it has to be.
+                    Ok(run) if !self.skips && length == 0 && rest.get(plain) == Some(&b'"') => {
+                        self.at += plain + 1;
+                        return Ok(run.to_owned());
+                    }
                     Ok(run) if !self.skips => out.push_str(run),
                     Ok(_) => {}
                     Err(error) => valid = valid.or(Some(length + error.valid_up_to())),

@@ -6,6 +6,7 @@
 pub mod authority;
 mod backoff;
 pub mod bundle;
+pub mod bundled;
 pub mod client;
 pub mod context;
 pub mod default_account;

@@ -39,6 +39,9 @@ pub fn wanted(names: &BTreeSet<Name>) -> Wanted {
 pub async fn run(context: Context, names: &BTreeSet<Name>, options: Options) -> Name {
     let mut tasks = JoinSet::new();
     let runs = |name: Name| names.contains(&name).then(|| context.clone());
+    if names.contains(&Name::Bundle) {
+        context.cluster.bundled.await_it();
+    }
     if let Some(context) = runs(Name::MergedServiceAccounts) {
         start(&mut tasks, Name::MergedServiceAccounts, merged::run(context, options.merged));
     }

@@ -1,4 +1,5 @@
-//! The SidecarSets that the policy may inject: those of its settings, and those of the cluster.
+//! The SidecarSets that the policy may inject: those of its settings, and those of the cluster, or of the bundle where
+//! this process keeps one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,21 +35,18 @@ pub struct Refused {
     pub why: String,
 }
 
+const TAKEN: &str = "the settings have a SidecarSet of this name";
+
 impl Sets {
     /// Those of the settings, and the custom resources, whose names they have taken before them: the policy takes none
     /// of two SidecarSets of one name. What admission would refuse for its values is in there all the same, as it is when a
     /// Pod is admitted.
     pub fn union<'a>(settings: &Settings, resources: impl IntoIterator<Item = &'a Value>) -> Self {
-        let mut all = Self::default();
-        match settings.all_sidecar_sets() {
-            Ok(sets) => all.sets = sets.into_owned(),
-            Err(error) => all.problem = Some(format!("the bundle of the settings {error}")),
-        }
-        let taken: BTreeSet<String> = all.sets.iter().map(|set| set.name().to_owned()).collect();
+        let (mut all, taken) = Self::of(settings);
         for resource in resources {
             let name = json::text(resource, &["metadata", "name"]).to_owned();
             let why = if taken.contains(&name) {
-                "the settings have a SidecarSet of this name".to_owned()
+                TAKEN.to_owned()
             } else {
                 match decode(resource.clone()) {
                     Ok(decoded) => {
@@ -60,6 +58,46 @@ impl Sets {
             };
             all.refused.push(Refused { name, why });
         }
+        all.complete()
+    }
+
+    /// Those of the settings, and those that are in the bundle, in the version that is there. Custom resources that are
+    /// not in it are not injected.
+    pub fn with_bundle<'a>(
+        settings: &Settings,
+        bundled: &[SidecarSet],
+        resources: impl IntoIterator<Item = &'a Value>,
+    ) -> Self {
+        let (mut all, taken) = Self::of(settings);
+        all.sets.extend(bundled.iter().filter(|set| !taken.contains(set.name())).cloned());
+        let bundled: BTreeSet<&str> = bundled.iter().map(SidecarSet::name).collect();
+        for resource in resources {
+            let name = json::text(resource, &["metadata", "name"]);
+            let why = if taken.contains(name) {
+                TAKEN
+            } else if bundled.contains(name) {
+                continue;
+            } else {
+                "it is not in the bundle"
+            };
+            all.refused.push(Refused { name: name.to_owned(), why: why.to_owned() });
+        }
+        all.complete()
+    }
+
+    /// Those of the settings, and their names.
+    fn of(settings: &Settings) -> (Self, BTreeSet<String>) {
+        let mut all = Self::default();
+        match settings.all_sidecar_sets() {
+            Ok(sets) => all.sets = sets.into_owned(),
+            Err(error) => all.problem = Some(format!("the bundle of the settings {error}")),
+        }
+        let taken = all.sets.iter().map(|set| set.name().to_owned()).collect();
+        (all, taken)
+    }
+
+    fn complete(self) -> Self {
+        let mut all = self;
         all.sets.sort_by(|one, other| one.name().cmp(other.name()));
         all.prepared = Prepared::of(&all.sets);
         all
@@ -78,6 +116,7 @@ pub struct Cached(Mutex<Option<Read>>);
 struct Read {
     settings: Arc<Settings>,
     resources: Vec<Arc<Value>>,
+    bundled: Option<Arc<Vec<SidecarSet>>>,
     sets: Arc<Sets>,
 }
 
@@ -85,17 +124,23 @@ impl Cached {
     /// As they are seen now.
     pub fn get(&self, context: &Context) -> Arc<Sets> {
         let (settings, resources) = (context.settings.borrow().clone(), context.cluster.sidecar_sets.all());
+        let bundled = context.cluster.bundled.sets();
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |read: &&Read| {
             Arc::ptr_eq(&read.settings, &settings)
+                && read.bundled.as_ref().map(Arc::as_ptr) == bundled.as_ref().map(Arc::as_ptr)
                 && read.resources.len() == resources.len()
                 && read.resources.iter().zip(&resources).all(|(one, other)| Arc::ptr_eq(one, other))
         };
         if let Some(read) = read.as_ref().filter(is_same) {
             return Arc::clone(&read.sets);
         }
-        let sets = Arc::new(Sets::union(&settings, resources.iter().map(AsRef::as_ref)));
-        *read = Some(Read { settings, resources, sets: Arc::clone(&sets) });
+        let of_cluster = resources.iter().map(AsRef::as_ref);
+        let sets = Arc::new(match &bundled {
+            Some(bundled) => Sets::with_bundle(&settings, bundled, of_cluster),
+            None => Sets::union(&settings, of_cluster),
+        });
+        *read = Some(Read { settings, resources, bundled, sets: Arc::clone(&sets) });
         sets
     }
 }
@@ -113,8 +158,11 @@ mod tests {
     #[test]
     fn sets_of_both_versions_and_of_the_settings_are_one_list() {
         let settings = Settings::decode(json!({"sidecarSets": [set("v1beta1", "b", &json!({}))]})).unwrap_or_default();
+        // It is injected until it is gone.
+        let mut being_deleted = set("v1alpha1", "a", &json!({"namespace": "shop"}));
+        being_deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
         let resources = [
-            set("v1alpha1", "a", &json!({"namespace": "shop"})),
+            being_deleted,
             set("v1beta1", "b", &json!({"paused": true})),
             set("v1beta1", "c", &json!({"containers": {}})),
         ];
@@ -132,6 +180,18 @@ mod tests {
             ]
         );
         assert!(all.is_unknown("c") && !all.is_unknown("a"));
+    }
+
+    #[test]
+    fn of_the_bundle_it_is_the_version_that_is_there() {
+        let settings = Settings::decode(json!({"sidecarSets": [set("v1beta1", "b", &json!({}))]})).unwrap_or_default();
+        let bundled = ["a", "b"].map(|name| SidecarSet::from_decoded(set("v1beta1", name, &json!({"paused": false}))));
+        let resources = ["a", "b", "c"].map(|name| set("v1beta1", name, &json!({"paused": true})));
+        let all = Sets::with_bundle(&settings, &bundled, &resources);
+        let seen: Vec<_> = all.sets.iter().map(|set| (set.name(), set.spec(&["paused"]))).collect();
+        assert_eq!(seen, [("a", Some(&json!(false))), ("b", None)]);
+        let refused = |name: &str, why: &str| Refused { name: name.to_owned(), why: why.to_owned() };
+        assert_eq!(all.refused, [refused("b", TAKEN), refused("c", "it is not in the bundle")]);
     }
 
     #[test]

@@ -20,6 +20,14 @@ pub struct Hashes {
 
 /// The hashes of a decoded and defaulted `spec` (H-10), of either version (H-9).
 pub fn hashes(spec: &Value) -> Hashes {
+    Hashes::of_digests(&digests(spec))
+}
+
+/// Bytes of both digests.
+pub(crate) const DIGESTS: usize = 64;
+
+/// The SHA-256 of both texts, the one without images behind the other.
+pub(crate) fn digests(spec: &Value) -> [u8; DIGESTS] {
     let (text, images) = preimage(spec);
     let mut without_image = String::with_capacity(text.len());
     let mut end = 0;
@@ -28,7 +36,20 @@ pub fn hashes(spec: &Value) -> Hashes {
         end = image.end;
     }
     without_image.push_str(text.get(end..).unwrap_or_default());
-    Hashes { hash: digest(&text), without_image: digest(&without_image) }
+    let mut both = [0; DIGESTS];
+    let digests = [text, without_image].map(|text| Sha256::digest(text.as_bytes()));
+    for (byte, digest) in both.iter_mut().zip(digests.iter().flatten()) {
+        *byte = *digest;
+    }
+    both
+}
+
+impl Hashes {
+    /// The hashes whose digests these are (H-8).
+    pub(crate) fn of_digests(digests: &[u8; DIGESTS]) -> Self {
+        let (hash, without_image) = digests.split_at(DIGESTS / 2);
+        Self { hash: encoded(hash), without_image: encoded(without_image) }
+    }
 }
 
 /// The text that is hashed (H-2, H-3), and where in it the images of the containers are.
@@ -48,20 +69,29 @@ fn preimage(spec: &Value) -> (String, Vec<Range<usize>>) {
     (out, images)
 }
 
-/// The mapped SHA-256 of a text (H-8).
-fn digest(text: &str) -> String {
-    safe_encode(&sha256(text.as_bytes()))
-}
-
 /// The SHA-256 of a text, as 64 hexadecimal digits.
 pub(crate) fn sha256(text: &[u8]) -> String {
-    let mut hex = String::with_capacity(64);
-    for byte in Sha256::digest(text) {
-        for digit in [byte >> 4, byte & 0xf] {
-            hex.extend(char::from_digit(digit.into(), 16));
+    hex(&Sha256::digest(text))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    digits_of(bytes, b"0123456789abcdef")
+}
+
+/// What [`safe_encode`] makes of [`hex`].
+fn encoded(digest: &[u8]) -> String {
+    digits_of(digest, b"456789bcdfvwxz24")
+}
+
+/// Each half of a byte as one of these ASCII digits.
+fn digits_of(bytes: &[u8], digits: &[u8; 16]) -> String {
+    let mut text = Vec::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        for half in [byte >> 4, byte & 0xf] {
+            text.extend(digits.get(usize::from(half)));
         }
     }
-    hex
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// Kubernetes' alphabet for generated names: no vowels and no digits that look like them.

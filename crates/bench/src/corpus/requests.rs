@@ -21,6 +21,8 @@ impl Resource {
     /// `v1`, `serviceaccounts`.
     pub const SERVICE_ACCOUNT: Self =
         Self { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts" };
+    /// `rbac.authorization.k8s.io/v1`, `roles`.
+    pub const ROLE: Self = Self { group: "rbac.authorization.k8s.io", version: "v1", kind: "Role", plural: "roles" };
     /// `apps/v1`, `deployments`.
     pub const DEPLOYMENT: Self = Self { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" };
     /// `apps.kruise.io/v1beta1`, `sidecarsets`.

@@ -3,6 +3,8 @@
 pub mod goals;
 mod machine;
 pub mod markdown;
+#[cfg(test)]
+mod tests;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

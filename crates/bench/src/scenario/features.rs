@@ -1,5 +1,6 @@
 //! What one SidecarSet can ask for, one thing at a time: each with a single set that matches, as a bundle.
 
+use pillion_core::service_account::names;
 use serde_json::{Map, Value, json};
 
 use super::{Input, SEED, SMALL, bundled};
@@ -28,13 +29,17 @@ pub enum Feature {
     NamespaceSelector,
     /// A `ServiceAccount` of its own in a Pod that has none.
     ServiceAccount,
+    /// The same in mode `Isolate`: the Pod keeps its account, and the sidecar gets its token from a Secret.
+    Isolate,
+    /// Two SidecarSets with different accounts, for which there is a merged one.
+    Merge,
     /// The validating twin, on a Pod that nothing is injected into.
     Assert,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Plain,
         Self::Native,
         Self::HotUpgrade,
@@ -44,6 +49,8 @@ impl Feature {
         Self::PatchMetadata,
         Self::NamespaceSelector,
         Self::ServiceAccount,
+        Self::Isolate,
+        Self::Merge,
         Self::Assert,
     ];
 
@@ -59,6 +66,8 @@ impl Feature {
             Self::PatchMetadata => "patch-metadata",
             Self::NamespaceSelector => "namespace-selector",
             Self::ServiceAccount => "service-account",
+            Self::Isolate => "isolate",
+            Self::Merge => "merge",
             Self::Assert => "assert",
         }
     }
@@ -70,6 +79,7 @@ impl Feature {
         let mut settings = Map::new();
         let mut objects = Vec::new();
         let mut injected = Some(1);
+        let mut others = Vec::new();
         match self {
             Self::Plain => {}
             Self::Native => add(&mut container, &json!({"restartPolicy": "Always"})),
@@ -131,14 +141,8 @@ impl Feature {
                     }},
                 }));
             }
-            Self::ServiceAccount => {
-                add(
-                    &mut spec,
-                    &json!({
-                        "serviceAccountName": "agent",
-                        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-                    }),
-                );
+            Self::ServiceAccount | Self::Isolate | Self::Merge => {
+                add(&mut spec, &identity("agent"));
                 for key in ["serviceAccount", "serviceAccountName"] {
                     put_text(&mut pod, key, "default");
                 }
@@ -146,11 +150,18 @@ impl Feature {
                 objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
                     "name": NAMESPACE, "labels": {"kubernetes.io/metadata.name": NAMESPACE},
                 }}));
-                for name in ["agent", "default"] {
-                    objects.push(json!({
-                        "apiVersion": "v1", "kind": "ServiceAccount",
-                        "metadata": {"name": name, "namespace": NAMESPACE},
-                    }));
+                objects.extend(["agent", "default", "reloader"].map(|name| account(&json!({"name": name}))));
+                if self == Self::Isolate {
+                    add(&mut spec, &json!({"serviceAccountMode": "Isolate"}));
+                }
+                if self == Self::Merge {
+                    add(&mut spec, &mergeable("pods"));
+                    let (mut other, container) = (Map::new(), Map::new());
+                    add(&mut other, &identity("reloader"));
+                    add(&mut other, &mergeable("configmaps"));
+                    others.push(set("reloader", container, other, false));
+                    objects.extend(merged());
+                    injected = Some(2);
                 }
             }
             Self::Assert => {
@@ -158,19 +169,62 @@ impl Feature {
                 injected = None;
             }
         }
-        let set = set(container, spec, self == Self::Native);
-        settings.extend(bundled(&[set]));
+        others.push(set("agent", container, spec, self == Self::Native));
+        settings.extend(bundled(&others));
         Input { request: create(Resource::POD, &pod), settings, objects: Objects::new(objects), injected }
     }
 }
 
-/// A SidecarSet with one container, to which these fields belong.
-fn set(container: Map<String, Value>, extra: Map<String, Value>, native: bool) -> Value {
+/// Fields of a SidecarSet that names this ServiceAccount.
+fn identity(account: &str) -> Value {
+    json!({
+        "serviceAccountName": account,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+    })
+}
+
+/// Fields of a SidecarSet that shares a merged ServiceAccount with others, and reads these objects.
+fn mergeable(resource: &str) -> Value {
+    let rule = json!({"apiGroups": [""], "resources": [resource], "verbs": ["get"]});
+    json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]})
+}
+
+fn account(metadata: &Value) -> Value {
+    let mut account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    if let Some(metadata) = account.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("namespace".to_owned(), NAMESPACE.into());
+    }
+    account
+}
+
+/// What stands for the accounts of `agent` and `reloader` in one Pod.
+fn merged() -> [Value; 3] {
+    let sets = ["agent", "reloader"];
+    let name = names::merged(&sets);
+    let metadata = json!({
+        "name": name, "namespace": NAMESPACE,
+        "annotations": {names::SIDECAR_SETS: names::merged_annotation(&sets)},
+    });
+    let group = "rbac.authorization.k8s.io";
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": ["get"]});
+    let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE});
+    [
+        account(&metadata),
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": metadata, "rules": [rule]}),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": name}, "subjects": [subject],
+        }),
+    ]
+}
+
+/// A SidecarSet with one container of the same name, to which these fields belong.
+fn set(name: &str, container: Map<String, Value>, extra: Map<String, Value>, native: bool) -> Value {
     let mut sidecar = Map::new();
     add(
         &mut sidecar,
         &json!({
-            "name": "agent", "image": "registry.example.com/agent:1.0", "podInjectPolicy": "AfterAppContainer",
+            "name": name, "image": "registry.example.com/agent:1.0", "podInjectPolicy": "AfterAppContainer",
         }),
     );
     sidecar.extend(container);
@@ -178,7 +232,7 @@ fn set(container: Map<String, Value>, extra: Map<String, Value>, native: bool) -
     add(&mut spec, &json!({"selector": {"matchLabels": {"app": "checkout"}}}));
     spec.insert(if native { "initContainers" } else { "containers" }.to_owned(), json!([sidecar]));
     spec.extend(extra);
-    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "agent"}, "spec": spec})
+    json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec})
 }
 
 fn add(object: &mut Map<String, Value>, fields: &Value) {

@@ -1,5 +1,6 @@
 //! Requests that are no creation of a Pod: what is not ours, what the guards look at, and SidecarSets.
 
+use pillion_core::service_account::names;
 use serde_json::{Value, json};
 
 use super::{Input, SEED, SMALL, bundled};
@@ -19,17 +20,23 @@ pub enum Other {
     EphemeralContainer,
     /// A `ServiceAccount` that is deleted and belongs to nobody.
     ServiceAccount,
+    /// A Secret for a token that does not expire, of an account that is there: its UID is added.
+    TokenSecret,
+    /// The Role of a merged `ServiceAccount` that goes with its namespace.
+    Role,
     /// A `SidecarSet` that is created beside so many others.
     SidecarSet(usize),
 }
 
 impl Other {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Secret,
         Self::Deployment,
         Self::EphemeralContainer,
         Self::ServiceAccount,
+        Self::TokenSecret,
+        Self::Role,
         Self::SidecarSet(1),
         Self::SidecarSet(100),
     ];
@@ -41,12 +48,15 @@ impl Other {
             Self::Deployment => "guard/deployment".to_owned(),
             Self::EphemeralContainer => "guard/ephemeral-container".to_owned(),
             Self::ServiceAccount => "guard/service-account".to_owned(),
+            Self::TokenSecret => "guard/secret".to_owned(),
+            Self::Role => "guard/role".to_owned(),
             Self::SidecarSet(others) => format!("sidecarset/{others}"),
         }
     }
 
     /// What the policy is given.
     pub fn input(self) -> Input {
+        let (mut objects, mut injected) = (Vec::new(), None);
         let request = match self {
             Self::Secret => create(
                 Resource::SECRET,
@@ -73,12 +83,44 @@ impl Other {
                     "metadata": {"name": "robot", "namespace": NAMESPACE, "uid": "0f1c7a5e-2b3d-4c58-8f0e-6a1b2c3d4e5f"},
                 }),
             ),
+            Self::TokenSecret => {
+                objects.push(json!({
+                    "apiVersion": "v1", "kind": "ServiceAccount",
+                    "metadata": {"name": "robot", "namespace": NAMESPACE, "uid": "0f1c7a5e-2b3d-4c58-8f0e-6a1b2c3d4e5f"},
+                }));
+                injected = Some(0);
+                create(
+                    Resource::SECRET,
+                    &json!({
+                        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+                        "metadata": {
+                            "name": "robot-token", "namespace": NAMESPACE,
+                            "annotations": {"kubernetes.io/service-account.name": "robot"},
+                        },
+                    }),
+                )
+            }
+            Self::Role => {
+                objects.push(json!({
+                    "apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {"name": NAMESPACE, "deletionTimestamp": "2026-01-02T03:04:05Z"},
+                    "status": {"phase": "Terminating"},
+                }));
+                delete(
+                    Resource::ROLE,
+                    &json!({
+                        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                        "metadata": {"name": names::merged(&["agent", "reloader"]), "namespace": NAMESPACE},
+                        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+                    }),
+                )
+            }
             Self::SidecarSet(others) => return sidecar_set(others),
         };
         let Corpus { sets, .. } = sidecar_sets(SEED, Style::Realistic, 100, 1);
         let mut settings = bundled(&sets);
         settings.insert("featureGates".to_owned(), json!({"SidecarSetServiceAccountInjection": true}));
-        Input { request, settings, objects: Objects::default(), injected: None }
+        Input { request, settings, objects: Objects::new(objects), injected }
     }
 }
 

@@ -271,3 +271,38 @@ fn misspelt_settings_are_told_what_they_could_be(#[case] text: &str, #[case] rem
 fn p4_lists_that_deny_nothing_are_found(#[case] list: &str, #[case] expected: &[&str]) {
     assert_eq!(found(&format!("sidecarSets: []\nserviceAccounts: {{denyPermissions: {list}}}\n")), expected);
 }
+
+/// A Role `reader`, and that the account `logs` of a namespace has a Role.
+fn bound(role: &str, namespace: &str, subject: &str) -> String {
+    let group = "rbac.authorization.k8s.io";
+    format!(
+        "---\napiVersion: {group}/v1\nkind: Role\nmetadata: {{name: reader, namespace: {namespace}}}\nrules:\n- \
+         {{apiGroups: [''], resources: [pods], verbs: [get, list]}}\n---\napiVersion: {group}/v1\nkind: \
+         RoleBinding\nmetadata: {{name: logs, namespace: {namespace}}}\nroleRef: {{apiGroup: {group}, kind: Role, name: \
+         {role}}}\nsubjects: [{{kind: ServiceAccount, name: logs, namespace: {subject}}}]\n"
+    )
+}
+
+/// A5-5: a merged account gets what is listed, and nothing that is bound to those it stands for.
+#[rstest]
+#[case::what_is_not_listed("Merge", "reader", "team-a", &["list pods (RoleBinding \"logs\")"])]
+#[case::a_role_in_no_file("Merge", "other", "team-a", &[])]
+#[case::elsewhere("Merge", "reader", "team-b", &[])]
+#[case::not_merged("Refuse", "reader", "team-a", &[])]
+fn a5_5_what_is_bound_and_not_listed_is_told(
+    #[case] behavior: &str,
+    #[case] role: &str,
+    #[case] namespace: &str,
+    #[case] lost: &[&str],
+) {
+    let fields = format!(
+        "  serviceAccountName: logs\n  behaviorWhenServiceAccountInjection: {behavior}\n  serviceAccountPermissions:\n  - \
+         {RULE}\n"
+    );
+    let said = found(&format!("{}{}", closed(&fields), bound(role, namespace, namespace)));
+    let said: Vec<&String> = said.iter().filter(|line| line.contains("is merged")).collect();
+    assert_eq!(said.len(), lost.len(), "{said:?}");
+    for (said, lost) in said.iter().zip(lost) {
+        assert!(said.contains("spec.serviceAccountPermissions: ") && said.contains(lost), "{said}");
+    }
+}

@@ -36,6 +36,8 @@ use crate::write::{self, WriteError};
 
 /// Its name, in metrics and logs.
 const CONTROLLER: &str = "bundle";
+/// What is in the bundle, in changes.
+const CHANGE: &str = "Bundle";
 /// A plan that makes something is made again; this often, in one go. More would be a quarrel with somebody.
 const ROUNDS: usize = 4;
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(1) };
@@ -120,11 +122,20 @@ pub async fn run(context: Context, options: Options) {
         let Some(place) = place else {
             tracing::warn!(controller = CONTROLLER, "the settings have no bundleRef, so there is nothing to keep");
             options.health.set(None);
+            if context.cluster.bundled.none() {
+                tell(&context);
+            }
             changed(&mut settings).await;
             continue;
         };
         Keeper::new(&context, &options, place).work(&mut settings).await;
     }
+}
+
+/// Whoever prepares what Pods will need of SidecarSets looks again.
+fn tell(context: &Context) {
+    // Nobody may be listening yet.
+    let _ = context.cluster.notify().send(Change { kind: CHANGE, namespace: None });
 }
 
 /// Waits for other settings; for ever, where there will be none.
@@ -255,6 +266,17 @@ impl Keeper {
             }
         };
         self.context.metrics.reconciled(CONTROLLER, result, started.elapsed());
+        self.publish(settings).await;
+    }
+
+    /// Says what is in the bundle now, whatever should be.
+    async fn publish(&mut self, settings: &Arc<Settings>) {
+        let config_maps = self.sources.inputs(&self.context, settings, &mut self.written).config_maps;
+        let at = self.place.at.clone();
+        let stored = tokio::task::spawn_blocking(move || planning::stored(&at, &config_maps)).await;
+        if stored.is_ok_and(|sets| self.context.cluster.bundled.put(sets)) {
+            tell(&self.context);
+        }
     }
 
     async fn fail(&mut self, failure: &Failure) {

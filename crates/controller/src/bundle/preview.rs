@@ -4,7 +4,7 @@ use pillion_core::plan::Step;
 use pillion_core::plan::bundle::Place;
 use serde_json::Value;
 
-use super::{Keeper, Options, Where};
+use super::{Keeper, Options, Where, planning};
 use crate::context::Context;
 use crate::preview::Preview;
 use crate::selection::Name;
@@ -41,6 +41,16 @@ pub(crate) async fn preview(context: &Context, options: &Options, all: &mut Prev
         steps.append(&mut plan.steps);
     }
     let within = plan.verdicts.iter().filter(|verdict| verdict.place != Place::Out).count();
+    // What it will hold decides what else is needed.
+    for step in &steps {
+        let written = match step {
+            Step::Apply(object) => Some(object.clone()),
+            Step::Delete { .. } => None,
+            Step::Create(_) | Step::Patch { .. } => continue,
+        };
+        keeper.written.note(step, written, &mut inputs.config_maps);
+    }
+    context.cluster.bundled.put(planning::stored(&keeper.place.at, &inputs.config_maps));
     all.steps(NAME, &steps, &format!("{within} SidecarSets in {} bytes", plan.length));
     if let Some(obstacle) = plan.obstacle {
         all.problem(NAME, Some(&namespace), obstacle.to_string());

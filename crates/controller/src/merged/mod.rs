@@ -5,6 +5,7 @@
 
 mod carry;
 mod ceiling;
+mod lost;
 mod preview;
 mod seen;
 mod uninstall;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use pillion_core::json;
 use pillion_core::plan::demand::Demands;
-use pillion_core::plan::merged::{Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
+use pillion_core::plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
 use pillion_core::service_account::names;
 use pillion_core::time::Timestamp;
 use serde_json::Value;
@@ -55,6 +56,7 @@ pub async fn run(context: Context, options: Options) {
         }
     });
     let controller = Arc::new(Controller::new(context.clone(), options).await);
+    context.cluster.bundled.known().await;
     let reconcile = move |namespace: Arc<Namespace>| {
         let controller = Arc::clone(&controller);
         async move { controller.reconcile(&namespace).await }
@@ -113,6 +115,9 @@ impl Controller {
                         idle.insert(group.name.clone(), self.context.clock.now());
                     }
                     notices.extend(outcome.notice);
+                    if lost::is_about(group) {
+                        self.tell_of_lost(&namespace, &name, group, &sets).await;
+                    }
                 }
                 // The next change says that the namespace is going.
                 Err(Failure::NamespaceTerminating) => {}
@@ -177,6 +182,21 @@ impl Controller {
             now: self.context.clock.now(),
             times: self.options.times,
         })
+    }
+
+    /// What is bound to the accounts of a group that the merged one does not get. That it cannot be told keeps nothing else
+    /// from being done.
+    async fn tell_of_lost(&self, namespace: &Value, name: &str, group: &Group, sets: &Sets) {
+        match lost::told(&self.context.client, name, group, sets).await {
+            Ok(told) => {
+                for (set, text) in told {
+                    self.tell(namespace, &[set], lost::REASON, &text, name).await;
+                }
+            }
+            Err(problem) => {
+                tracing::warn!(controller = CONTROLLER, namespace = name, %problem, "RoleBindings were not looked at");
+            }
+        }
     }
 
     /// Tells people what they were not told before. What is not true any more may be told again.

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What would be done, in the order in which it would be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
-    /// By controller and namespace.
+    /// By controller and namespace; the bundle comes first.
     pub changes: Vec<Change>,
     /// What cannot be done, or was not asked for, and somebody should know.
     pub problems: Vec<Remark>,
@@ -132,7 +132,9 @@ pub async fn preview(
     let seen = async {
         cluster.listed().await;
         let mut all = Preview::default();
-        for name in names {
+        // The others wait for what is in the bundle.
+        let (bundle, others): (Vec<&Name>, Vec<&Name>) = names.iter().partition(|name| **name == Name::Bundle);
+        for name in bundle.into_iter().chain(others) {
             of(*name, &context, &options, &mut all).await?;
         }
         Ok(all)

@@ -224,8 +224,8 @@ async fn nothing_is_done_where_everything_is_as_it_should_be() {
     let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
     let there = client(&situation(&manifests), None).await.expect("manifests");
     let made = of(there, Arc::clone(&settings), &names).await;
-    assert_eq!(lines(&made).last().map(String::as_str), Some("create ConfigMap pillion-system/sets"));
-    let bundle = made.changes.last().expect("the bundle");
+    assert_eq!(lines(&made).first().map(String::as_str), Some("create ConfigMap pillion-system/sets"));
+    let bundle = made.changes.first().expect("the bundle");
     assert!(bundle.why.starts_with("2 SidecarSets in "), "{}", bundle.why);
     assert!(bundle.body.as_ref().is_some_and(|body| body["data"]["bundle"].is_string()), "{bundle:?}");
     manifests.extend(made.changes.into_iter().filter_map(|change| change.body));
@@ -243,6 +243,19 @@ async fn the_bundle_leaves_out_what_is_not_valid_and_says_so() {
     assert!(preview.changes[0].why.starts_with("1 SidecarSets in "), "{preview:?}");
     let problems = texts(&preview.problems);
     assert!(problems.len() == 1 && problems[0].starts_with("SidecarSet \"b\" is left out: "), "{problems:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_bundle_needs_nothing() {
+    let mut broken = merging("b", "pods");
+    broken["spec"]["containers"][0]["image"] = json!("");
+    let manifests = [merging("a", "pods"), merging("c", "nodes"), broken, deployment("shop")];
+    let client = client(&situation(&manifests), None).await.expect("manifests");
+    let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
+    let preview = of(client, settings, &[Name::Bundle, Name::MergedServiceAccounts]).await;
+    let merged = pillion_core::service_account::names::merged(&["a", "c"]);
+    let accounts = preview.changes.iter().filter(|change| change.kind == "ServiceAccount");
+    assert_eq!(accounts.map(|change| change.name.as_str()).collect::<Vec<_>>(), [merged], "{preview:?}");
 }
 
 #[tokio::test]

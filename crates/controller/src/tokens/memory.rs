@@ -18,7 +18,7 @@ const NOT_SEEN_YET: Duration = Duration::from_secs(2);
 const REPAIR: Duration = Duration::from_secs(5);
 /// How long a Secret stays at least of which the API server says that a Pod mounts it.
 const IN_USE: Duration = Duration::from_secs(30);
-/// How often it is looked whether a foreign Secret is gone, which no watch shows.
+/// How often it is looked whether a foreign Secret is gone, where its own watch does not show it.
 const FOREIGN: Duration = Duration::from_mins(5);
 
 /// What is about to be tried.
@@ -42,6 +42,11 @@ impl Attempt {
         let is_repair = matches!(what, Move::Create { .. } | Move::Mint { why: Why::Empty | Why::Edited, .. });
         Self { version, is_repair }
     }
+
+    /// Whether it makes a Secret that is not seen.
+    fn is_create(&self) -> bool {
+        self.version.is_none()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +57,8 @@ struct Entry {
     filled: Option<Instant>,
     failures: u32,
     not_before: Option<Instant>,
+    /// Nothing is created before, since somebody else's Secret has the name.
+    foreign: Option<Instant>,
     told: Option<String>,
 }
 
@@ -68,7 +75,8 @@ impl Memory {
         let Some(entry) = self.0.get(namespace).and_then(|accounts| accounts.get(account)) else { return Ok(()) };
         let seen_at = entry.wrote.as_ref().filter(|(version, _)| *version == attempt.version).map(|(_, at)| *at + LAG);
         let repaired = entry.filled.filter(|_| attempt.is_repair).map(|at| at + REPAIR);
-        match entry.not_before.max(seen_at).max(repaired).filter(|time| *time > now) {
+        let foreign = entry.foreign.filter(|_| attempt.is_create());
+        match entry.not_before.max(seen_at).max(repaired).max(foreign).filter(|time| *time > now) {
             // The watch will say when it has seen what was written; this is for the case that it was changed since.
             Some(time) => Err(time - now),
             None => Ok(()),
@@ -82,7 +90,7 @@ impl Memory {
         if is_filled {
             entry.filled = Some(now);
         }
-        (entry.failures, entry.not_before, entry.told) = (0, None, None);
+        (entry.failures, entry.not_before, entry.foreign, entry.told) = (0, None, None, None);
     }
 
     /// It failed; answers how long to wait.
@@ -104,9 +112,15 @@ impl Memory {
         self.hold(namespace, account, IN_USE, now)
     }
 
-    /// The Secret is not ours.
+    /// A Secret of that name is not ours.
     pub(super) fn foreign(&mut self, namespace: &str, account: &str, now: Instant) -> Duration {
-        self.hold(namespace, account, FOREIGN, now)
+        self.entry(namespace, account).foreign = Some(now + FOREIGN);
+        FOREIGN
+    }
+
+    /// It is gone.
+    pub(super) fn free(&mut self, namespace: &str, account: &str) {
+        self.entry(namespace, account).foreign = None;
     }
 
     fn hold(&mut self, namespace: &str, account: &str, delay: Duration, now: Instant) -> Duration {
@@ -184,6 +198,18 @@ mod tests {
         assert_eq!(seconds(memory.may("n", "a", &attempt(None, false), now)), 8);
         memory.wrote("n", "a", attempt(None, true), true, now);
         assert_eq!(memory.failed("n", "a", now).as_secs(), 1);
+    }
+
+    #[test]
+    fn somebody_elses_secret_keeps_from_creating_until_it_is_gone_and_from_nothing_else() {
+        let (mut memory, now) = (Memory::default(), Instant::now());
+        let (create, fill) = (attempt(None, true), attempt(Some("1"), false));
+        memory.foreign("n", "a", now);
+        assert_eq!(seconds(memory.may("n", "a", &create, now)), 300);
+        assert_eq!(memory.may("n", "a", &fill, now), Ok(()), "it is ours by now");
+
+        memory.free("n", "a");
+        assert_eq!(memory.may("n", "a", &create, now), Ok(()));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! it (`serviceaccounts.md` B5 to B7).
 //!
 //! What is to be done is [`pillion_core::plan::tokens`]. Here is what it takes to do it: what is watched ([`seen`]), who
-//! needs what ([`needs`]), the requests ([`requests`]), what was tried already ([`memory`]), and telling people
-//! ([`report`]). Nothing of a token is kept, logged or told.
+//! needs what ([`needs`]), the requests ([`requests`]), what was tried already ([`memory`]), who is in the way
+//! ([`blocked`]), and telling people ([`report`]). Nothing of a token is kept, logged or told.
 
+mod blocked;
 mod memory;
 mod needs;
 mod preview;
@@ -14,24 +15,25 @@ mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use pillion_core::plan::tokens::{self as plan, LIFETIME, LIFETIME_MIN, Plan, Secret};
+use pillion_core::plan::tokens::{self as plan, LIFETIME, LIFETIME_MIN, Move, Plan, Secret};
 use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
 use crate::watch::{Change, SIDECAR_SET_STATUS, phase};
-pub(crate) use preview::preview;
-
+use blocked::Blocked;
 use memory::{Attempt, Memory};
 use needs::{Needed, needed};
 use report::Trouble;
 use requests::Stopped;
 use seen::{Place, Seen};
+
+pub(crate) use preview::preview;
 
 /// Its name, in metrics and logs.
 pub const NAME: &str = "sidecar-tokens";
@@ -64,11 +66,13 @@ pub async fn run(context: Context, options: Options) {
     let seen = Seen::watch(&context, options.namespaces);
     // Before that, an account that is not seen may be there.
     seen.accounts.listed().await;
+    context.cluster.bundled.known().await;
     let tokens = Arc::new(Tokens {
         context: context.clone(),
         lifetime: options.lifetime.max(LIFETIME_MIN),
         seen,
         memory: Mutex::default(),
+        blocked: Mutex::default(),
     });
     let measured = Arc::clone(&tokens);
     let reconcile = move |namespace: Arc<Namespace>| {
@@ -98,6 +102,7 @@ struct Tokens {
     lifetime: u32,
     seen: Seen,
     memory: Mutex<Memory>,
+    blocked: Mutex<Blocked>,
 }
 
 impl Tokens {
@@ -106,7 +111,7 @@ impl Tokens {
         let name = namespace.name_any();
         if is_terminating(namespace) {
             // It takes nothing new, and what is in it goes with it.
-            self.remember(|memory| memory.forget(&name));
+            self.forget(&name);
             return Done::Settled;
         }
         let needed = needed(&self.context, namespace, &|account| self.seen.is_there(&name, account));
@@ -124,7 +129,7 @@ impl Tokens {
             }
         };
         if needed.needs.accounts.is_empty() && secrets.is_empty() {
-            self.remember(|memory| memory.forget(&name));
+            self.forget(&name);
             return Done::Settled;
         }
         let now = self.context.clock.now();
@@ -149,6 +154,9 @@ impl Tokens {
         let mut wait = |duration: Duration| again = Some(again.map_or(duration, |again| again.min(duration)));
         for (account, what) in &plan.moves {
             let attempt = Attempt::of(what);
+            if self.blocked().is_gone(namespace, account) {
+                self.remember(|memory| memory.free(namespace, account));
+            }
             if let Err(duration) = self.remember(|memory| memory.may(namespace, account, &attempt, Instant::now())) {
                 wait(duration);
                 continue;
@@ -167,6 +175,7 @@ impl Tokens {
                 }
                 Err(Stopped::Foreign(foreign)) => {
                     wait(self.remember(|memory| memory.foreign(namespace, account, Instant::now())));
+                    self.blocked().add(&self.context, namespace, account);
                     self.tell(namespace, account, needed, &Trouble::Foreign(foreign)).await;
                 }
                 Err(Stopped::Failed(error)) => {
@@ -189,6 +198,8 @@ impl Tokens {
         let all: BTreeSet<&str> = accounts.map(String::as_str).collect();
         let ailing = plan.moves.iter().map(|(account, _)| account).chain(plan.lacks.keys());
         let ailing: BTreeSet<&str> = ailing.map(String::as_str).collect();
+        let missing = plan.moves.iter().filter(|(_, what)| matches!(what, Move::Create { .. }));
+        self.blocked().settle(namespace, &missing.map(|(account, _)| account.as_str()).collect());
         self.remember(|memory| memory.settle(namespace, &all, &ailing));
     }
 
@@ -205,6 +216,15 @@ impl Tokens {
             tracing::info!(controller = NAME, namespace, account, reason = trouble.reason(), note);
             report::publish(&self.context.events, &needed.who(account), trouble.reason(), &note).await;
         }
+    }
+
+    fn forget(&self, namespace: &str) {
+        self.remember(|memory| memory.forget(namespace));
+        self.blocked().forget(namespace);
+    }
+
+    fn blocked(&self) -> MutexGuard<'_, Blocked> {
+        self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remember<T>(&self, with: impl FnOnce(&mut Memory) -> T) -> T {

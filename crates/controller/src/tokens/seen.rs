@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::watch::{Own, Watch};
 
 /// Other controllers look at other Secrets.
-const SECRET: &str = "TokenSecret";
+pub(super) const SECRET: &str = "TokenSecret";
 
 /// The Secrets of a namespace.
 pub(super) enum Place {

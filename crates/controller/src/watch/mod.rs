@@ -25,6 +25,7 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use crate::bundled::Bundled;
 use crate::sets::Cached;
 use progress::Registry;
 
@@ -84,6 +85,8 @@ pub struct Cluster {
     pub pods: Arc<Kept<Subject>>,
     /// What the SidecarSets of the cluster and of the settings say, read once for all who ask.
     pub sets: Cached,
+    /// The SidecarSets of the bundle that this process keeps.
+    pub bundled: Bundled,
     /// How far the Namespaces have come.
     listed: Progress,
     registry: Registry,
@@ -124,8 +127,8 @@ impl Cluster {
         } else {
             pods.end_list();
         }
-        let sets = Cached::default();
-        Self { namespaces, sidecar_sets, workloads, pods, sets, listed, registry, changes, _tasks: tasks }
+        let (sets, bundled) = (Cached::default(), Bundled::default());
+        Self { namespaces, sidecar_sets, workloads, pods, sets, bundled, listed, registry, changes, _tasks: tasks }
     }
 
     /// Changes from now on.

@@ -71,7 +71,9 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 rules: &settings.service_accounts,
                 role: settings.role,
             };
-            notice.add_to(pod::admit(creation, context), settings)
+            let outcome = notice.add_to(pod::admit(creation, context), settings);
+            json::leave(sidecar_sets);
+            outcome
         }
         Target::SidecarSetWrite => {
             let operation = match request.operation {
@@ -110,6 +112,7 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 },
                 &context,
             );
+            json::leave((sets, others));
             notice.add_to(outcome, settings)
         }
         Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {

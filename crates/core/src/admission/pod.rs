@@ -150,6 +150,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
             Err(more) => reasons.extend(more),
         }
     }
+    json::leave((sets, compiled));
     let verdict = if injected.pod == *request.object { Verdict::Unchanged } else { Verdict::Mutated(injected.pod) };
     unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
 }

@@ -5,7 +5,7 @@
 //! that asks for nothing of the kind is found always.
 
 use super::BundleError;
-use super::layout::Parts;
+use super::layout::{ANCHOR, Parts, number};
 use crate::json::Object;
 use crate::ordered::Set;
 
@@ -41,33 +41,26 @@ impl Anchor<'_> {
 
 /// The sets that a Pod's anchors lead to, ascending.
 pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
+    let anchors = parts.anchors()?;
+    let (anchors, _) = anchors.as_chunks::<ANCHOR>();
     let mut found = Set::new();
-    add(parts, Anchor::Always.hash(), &mut found)?;
-    add(parts, Anchor::Namespace(namespace).hash(), &mut found)?;
+    add(anchors, Anchor::Always.hash(), &mut found)?;
+    add(anchors, Anchor::Namespace(namespace).hash(), &mut found)?;
     for (key, value) in labels.into_iter().flatten() {
-        add(parts, Anchor::Label(key, value.as_str().unwrap_or_default()).hash(), &mut found)?;
+        add(anchors, Anchor::Label(key, value.as_str().unwrap_or_default()).hash(), &mut found)?;
     }
     Ok(found.into_vec())
 }
 
 /// Adds the sets with this anchor; anchors are in ascending order.
-fn add(parts: &Parts<'_>, hash: u32, found: &mut Set<usize>) -> Result<(), BundleError> {
-    let (mut low, mut high) = (0, parts.anchors);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if parts.anchor(middle)?.0 < hash {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    while low < parts.anchors {
-        let (own, set) = parts.anchor(low)?;
-        if own != hash {
+fn add(anchors: &[[u8; ANCHOR]], hash: u32, found: &mut Set<usize>) -> Result<(), BundleError> {
+    let hash = hash as usize;
+    let first = anchors.partition_point(|anchor| number(anchor, 0).is_ok_and(|own| own < hash));
+    for anchor in anchors.iter().skip(first) {
+        if number(anchor, 0)? != hash {
             break;
         }
-        found.insert(set);
-        low += 1;
+        found.insert(number(anchor, 1)?);
     }
     Ok(())
 }

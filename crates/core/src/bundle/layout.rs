@@ -1,21 +1,25 @@
 //! Where what is in a bundle.
 //!
 //! All numbers have 32 bits, little-endian. First the header: the number of sets, the number of anchors, the compressed
-//! length of the dictionary and its length. Then the anchors ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and
-//! one more, which says where the last body ends; then the compressed dictionary; then, set by set, the compressed head, the length
-//! and the checksum of the body, and the compressed body.
+//! length of the dictionary, its length, and how many bytes of digests each body starts with. Then the anchors
+//! ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and one more, which says where
+//! the last body ends; then the compressed dictionary; then, set by set, the compressed head, the length and the checksum
+//! of the body, and the compressed body.
 //!
 //! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
 //! of it again.
+//!
+//! A body starts with the digests of the set's hashes ([`crate::hash`]), or with none: they cannot be compressed, but to
+//! make them takes longer than anything else that is done with a set.
 
 use pillion_codec::base64;
-use pillion_codec::crc32::crc32;
+use pillion_codec::checksum::checksum;
 
 use super::BundleError;
-use crate::hash;
+use crate::hash::{self, DIGESTS, Hashes};
 
 /// Bytes of the header.
-pub const HEADER: usize = 16;
+pub const HEADER: usize = 20;
 /// Bytes of an anchor: the hash of what a Pod must have, and the set.
 pub const ANCHOR: usize = 8;
 /// Bytes of a row: where the head starts, its compressed length and its length.
@@ -34,9 +38,31 @@ pub struct Parts<'a> {
     /// How many sets there are.
     pub sets: usize,
     /// How many anchors there are.
-    pub anchors: usize,
+    anchor_count: usize,
     /// Its compressed length, and its length.
     dictionary: (usize, usize),
+    /// Whether bodies start with digests.
+    has_digests: bool,
+}
+
+/// What a body says.
+#[derive(Debug)]
+pub struct Body {
+    bytes: Vec<u8>,
+    /// Where the set begins.
+    start: usize,
+}
+
+impl Body {
+    /// The set's hashes, where the bundle has them.
+    pub fn hashes(&self) -> Option<Hashes> {
+        self.bytes.get(..self.start)?.try_into().ok().map(Hashes::of_digests)
+    }
+
+    /// The JSON of the set.
+    pub fn document(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
 }
 
 impl<'a> Parts<'a> {
@@ -44,7 +70,13 @@ impl<'a> Parts<'a> {
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
         let header = base64::decode(text, 0, HEADER).ok_or(EARLY)?;
         let (sets, anchors, compressed) = (number(&header, 0)?, number(&header, 1)?, number(&header, 2)?);
-        let parts = Self { text, sets, anchors, dictionary: (compressed, number(&header, 3)?) };
+        let has_digests = match number(&header, 4)? {
+            0 => false,
+            DIGESTS => true,
+            _ => return Err(BundleError::Damaged("it has digests of another length")),
+        };
+        let parts =
+            Self { text, sets, anchor_count: anchors, dictionary: (compressed, number(&header, 3)?), has_digests };
         // So that nothing below is asked for more than there is.
         let fixed = sets
             .checked_mul(ROW)
@@ -61,16 +93,14 @@ impl<'a> Parts<'a> {
         self.text
     }
 
-    /// The anchor at `index`: a hash, and a set.
-    pub fn anchor(&self, index: usize) -> Result<(u32, usize), BundleError> {
-        let start = HEADER + index * ANCHOR;
-        let bytes = base64::decode(self.text, start, start + ANCHOR).ok_or(EARLY)?;
-        let hash = u32::try_from(number(&bytes, 0)?).map_err(|_| EARLY)?;
-        Ok((hash, number(&bytes, 1)?))
+    /// The anchors: for each a hash, and a set. All at once, which takes less than to read the few that are looked at one
+    /// by one.
+    pub fn anchors(&self) -> Result<Vec<u8>, BundleError> {
+        base64::decode(self.text, HEADER, self.rows()).ok_or(EARLY)
     }
 
     const fn rows(&self) -> usize {
-        HEADER + self.anchors * ANCHOR
+        HEADER + self.anchor_count * ANCHOR
     }
 
     const fn dictionary_start(&self) -> usize {
@@ -106,16 +136,16 @@ impl<'a> Parts<'a> {
     }
 
     /// The body of the set at `index`, verified. `dictionary` is the dictionary, and the set's head behind it.
-    pub fn body(&self, index: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
+    pub fn body(&self, index: usize, dictionary: &[u8]) -> Result<Body, BundleError> {
         let (start, compressed, _) = self.row(index)?;
         let (end, ..) = self.row(index + 1)?;
         let bytes = self.documents(start.saturating_add(compressed), end)?;
-        let (length, checksum) = (number(&bytes, 0)?, number(&bytes, 1)?);
-        let body = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, dictionary)?;
-        if crc32(&body) as usize != checksum {
+        let (length, expected) = (number(&bytes, 0)?, number(&bytes, 1)?);
+        let bytes = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, dictionary)?;
+        if checksum(&bytes) as usize != expected {
             return Err(BundleError::Damaged("the checksum of a set is another"));
         }
-        Ok(body)
+        Ok(Body { bytes, start: if self.has_digests { DIGESTS } else { 0 } })
     }
 }
 
@@ -128,7 +158,7 @@ fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8]) -> Result<Vec<u8
 }
 
 /// The number at `index` of some bytes.
-fn number(bytes: &[u8], index: usize) -> Result<usize, BundleError> {
+pub fn number(bytes: &[u8], index: usize) -> Result<usize, BundleError> {
     let bytes = bytes.get(index * 4..index * 4 + 4).and_then(|bytes| bytes.try_into().ok()).ok_or(EARLY)?;
     usize::try_from(u32::from_le_bytes(bytes)).map_err(|_| EARLY)
 }

@@ -6,7 +6,7 @@
 //! opened only where the set matches. Both are compressed with a dictionary that all share.
 //!
 //! ```text
-//! pillion-bundle-1:<checksum>:<base64url>
+//! pillion-bundle-2:<checksum>:<base64url>
 //! ```
 //!
 //! Where a set asks for a stored version of itself (`injectionStrategy.revision`), whoever makes the bundle finds it, and
@@ -31,12 +31,14 @@ use self::layout::Parts;
 use crate::json::{self, Object};
 use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare::stamp;
+use crate::sidecar_set::prepare::{stamp, stamp_with};
 
 pub use write::write;
 
+/// The format of bundles that is written and read. Format 1 had no digests, and another checksum.
+pub const FORMAT: u32 = 2;
 /// What every bundle of this format starts with.
-pub const PREFIX: &str = "pillion-bundle-1:";
+pub const PREFIX: &str = "pillion-bundle-2:";
 /// What bundles of every format start with.
 pub(crate) const FAMILY: &str = "pillion-bundle-";
 
@@ -46,9 +48,9 @@ pub enum BundleError {
     /// It is something else.
     #[error("is no bundle: it does not start with \"{PREFIX}\"; make one with `pillion bundle`")]
     NotABundle,
-    /// It was made by a newer Pillion.
+    /// It was made by an older or a newer Pillion.
     #[error(
-        "has the format {0}, and this policy reads format 1; update the policy, or make the bundle with a `pillion` of its version"
+        "has the format {0}, and this policy reads format {FORMAT}; update the policy, or make the bundle with a `pillion` of its version"
     )]
     Format(String),
     /// Something in it is not what was written.
@@ -179,16 +181,19 @@ impl<'a> Bundle<'a> {
         Ok(sets)
     }
 
-    /// A set that was stored without its hashes gets them here: they are as long as a fourth of a set, cannot be
-    /// compressed, and are made of the rest in no time.
+    /// A set that was stored without its hashes gets them here.
     fn body(&self, index: usize, head: &[u8], dictionary: &mut Vec<u8>) -> Result<SidecarSet, BundleError> {
         let length = dictionary.len();
         dictionary.extend_from_slice(head);
         let body = self.parts.body(index, dictionary);
         dictionary.truncate(length);
-        let mut set = document(&body?)?;
+        let body = body?;
+        let mut set = document(body.document())?;
         if set.hash().is_empty() {
-            stamp(set.as_value_mut());
+            match body.hashes() {
+                Some(hashes) => stamp_with(set.as_value_mut(), hashes),
+                None => stamp(set.as_value_mut()),
+            }
         }
         Ok(set)
     }

@@ -114,12 +114,12 @@ fn an_empty_bundle_is_one() {
 #[test]
 fn what_is_no_bundle_of_this_format_says_so() {
     let error = |text: &str| Bundle::read(text.as_bytes()).unwrap_err().to_string();
-    assert_eq!(error(""), "is no bundle: it does not start with \"pillion-bundle-1:\"; make one with `pillion bundle`");
+    assert_eq!(error(""), "is no bundle: it does not start with \"pillion-bundle-2:\"; make one with `pillion bundle`");
     assert_eq!(
-        error("pillion-bundle-2:abc:def"),
-        "has the format 2, and this policy reads format 1; update the policy, or make the bundle with a `pillion` of its version"
+        error("pillion-bundle-3:abc:def"),
+        "has the format 3, and this policy reads format 2; update the policy, or make the bundle with a `pillion` of its version"
     );
-    assert_eq!(error("pillion-bundle-1:abc:AAAA"), "is damaged (it ends early); make it anew with `pillion bundle`");
+    assert_eq!(error("pillion-bundle-2:abc:AAAA"), "is damaged (it ends early); make it anew with `pillion bundle`");
 }
 
 /// Keys and values are few, so that Pods and sets meet.
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "(pillion-bundle-1:)?[A-Za-z0-9_:-]*") {
+    fn no_text_panics(text in "(pillion-bundle-2:)?[A-Za-z0-9_:-]*") {
         if let Ok(bundle) = Bundle::read(text.as_bytes()) {
             let _ = (bundle.verify(), bundle.sets_for("a", None), bundle.sets());
         }

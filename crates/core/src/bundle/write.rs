@@ -1,12 +1,13 @@
 //! Making a bundle.
 
 use pillion_codec::base64;
-use pillion_codec::crc32::crc32;
+use pillion_codec::checksum::checksum;
 use serde_json::Value;
 
 use super::PREFIX;
 use super::anchors::Anchor;
 use super::layout::checksum_of;
+use crate::hash::{self, DIGESTS};
 use crate::json::{self, Object};
 use crate::names;
 use crate::ordered::{Map, sort_by};
@@ -21,6 +22,10 @@ const DICTIONARIES: [usize; 5] = [0, 4 * 1024, 8 * 1024, 16 * 1024, 32 * 1024];
 /// So many bytes of a dictionary that are made cost a request as much as one byte of the bundle that a host clones, writes
 /// and hands over (docs/benchmarks.md).
 const DICTIONARY_WEIGHT: usize = 2;
+/// The most sets whose digests are in the bundle. They are 86 characters for each set in every request, a fifth of the
+/// bundle, and spare a request the making of those of the sets that match: what is more, depends on how many sets there
+/// are to one that matches (docs/design.md).
+const DIGESTS_MAX: usize = 128;
 /// A label with more values than this is no good anchor.
 const VALUES_MAX: usize = 16;
 
@@ -30,10 +35,12 @@ pub fn write(sets: &[SidecarSet]) -> String {
     sort_by(&mut sets, |one, other| one.name().cmp(other.name()));
     let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
     let bodies: Vec<String> = sets.iter().map(|set| json::shown(&body(set))).collect();
+    let digests = sets.len() <= DIGESTS_MAX;
+    let digests: Vec<[u8; DIGESTS]> = sets.iter().filter(|_| digests).map(digests_of).collect();
     let anchors = anchors(&sets);
     let Some(documents) = DICTIONARIES
         .iter()
-        .map(|max| Documents::new(&heads, &bodies, dictionary(&heads, &bodies, *max)))
+        .map(|max| Documents::new(&heads, &bodies, &digests, dictionary(&heads, &bodies, *max)))
         .min_by_key(Documents::cost)
     else {
         return String::new();
@@ -45,6 +52,7 @@ pub fn write(sets: &[SidecarSet]) -> String {
     put(anchors.len());
     put(documents.dictionary.len());
     put(documents.dictionary_length);
+    put(if digests.is_empty() { 0 } else { DIGESTS });
     for (hash, set) in anchors {
         put(hash as usize);
         put(set);
@@ -69,19 +77,21 @@ struct Documents {
 }
 
 impl Documents {
-    fn new(heads: &[String], bodies: &[String], mut dictionary: Vec<u8>) -> Self {
+    fn new(heads: &[String], bodies: &[String], digests: &[[u8; DIGESTS]], mut dictionary: Vec<u8>) -> Self {
         let compressed_dictionary = lz4_flex::block::compress(&dictionary);
         let length = dictionary.len();
         let (mut rows, mut bytes) = (Vec::new(), Vec::new());
-        for (head, body) in heads.iter().zip(bodies) {
+        for (index, (head, body)) in heads.iter().zip(bodies).enumerate() {
+            let digests: &[u8] = digests.get(index).map_or(&[], |digests| digests);
+            let body = [digests, body.as_bytes()].concat();
             let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), &dictionary);
             rows.extend([bytes.len(), compressed.len(), head.len()]);
             bytes.extend(compressed);
-            for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), crc32(body.as_bytes())] {
+            for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), checksum(&body)] {
                 bytes.extend(number.to_le_bytes());
             }
             dictionary.extend(head.bytes());
-            bytes.extend(lz4_flex::block::compress_with_dict(body.as_bytes(), &dictionary));
+            bytes.extend(lz4_flex::block::compress_with_dict(&body, &dictionary));
             dictionary.truncate(length);
         }
         rows.extend([bytes.len(), 0, 0]);
@@ -109,6 +119,10 @@ fn body(set: &SidecarSet) -> Value {
     let mut again = bare.clone();
     stamp(&mut again);
     if again == *set.as_value() { bare } else { set.as_value().clone() }
+}
+
+fn digests_of(set: &SidecarSet) -> [u8; DIGESTS] {
+    hash::digests(set.spec(&[]).unwrap_or(&Value::Null))
 }
 
 /// What matching needs of a set.

@@ -2,7 +2,7 @@
 //!
 //! What a SidecarSet says ([`declared`]) and whether its author may ([`author`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
 //! and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
-//! them ([`merged`]); [`tokens`] carries the decision out.
+//! them ([`merged`]); [`tokens`] carries the decision out. What nobody gets who is merged is in [`lost`].
 //! What others may not do meanwhile is in [`guards`].
 
 pub mod admission;
@@ -12,6 +12,7 @@ pub mod decide;
 pub mod declared;
 pub mod existence;
 pub mod guards;
+pub mod lost;
 pub mod merged;
 pub mod names;
 pub mod permissions;

@@ -5,6 +5,8 @@ pub mod decode;
 pub mod defaults;
 pub mod prepare;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::controller_revision::ControllerRevision;
@@ -18,21 +20,21 @@ const REVISION: &str = "controllerRevision";
 /// nobody knows still there.
 ///
 /// Made by `decode` from a manifest of either version; whether it is *valid* is another question
-/// ([`crate::validation`]).
+/// ([`crate::validation`]). Copies share the object until one is edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SidecarSet(Value);
+pub struct SidecarSet(Arc<Value>);
 
 impl SidecarSet {
     /// Wraps an object that the caller has decoded and converted.
     pub fn from_decoded(object: Value) -> Self {
-        Self(object)
+        Self(Arc::new(object))
     }
 
     /// The same set with the stored version that its `injectionStrategy.revision` asks for, as whoever compiles it into a
     /// bundle found it ([`crate::revision::find`]). Of that, only what goes into a Pod is kept.
     #[must_use]
     pub fn with_revision(mut self, revision: &ControllerRevision) -> Self {
-        if let Some(object) = self.0.as_object_mut() {
+        if let Some(object) = self.as_value_mut().as_object_mut() {
             object.insert(REVISION.to_owned(), revision.essence());
         }
         self
@@ -50,12 +52,12 @@ impl SidecarSet {
 
     /// The whole object, to edit.
     pub fn as_value_mut(&mut self) -> &mut Value {
-        &mut self.0
+        Arc::make_mut(&mut self.0)
     }
 
     /// The whole object.
     pub fn into_value(self) -> Value {
-        self.0
+        Arc::unwrap_or_clone(self.0)
     }
 
     /// `metadata.name`.

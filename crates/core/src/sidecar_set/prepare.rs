@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{SidecarSet, defaults};
-use crate::hash;
+use crate::hash::{self, Hashes};
 use crate::json;
 use crate::names;
 
@@ -23,6 +23,11 @@ pub fn prepared(set: &SidecarSet) -> SidecarSet {
 /// there (H-1, H-9).
 pub fn stamp(object: &mut Value) {
     let hashes = hash::hashes(json::at(object, &["spec"]).unwrap_or(&Value::Null));
+    stamp_with(object, hashes);
+}
+
+/// Writes these hashes there.
+pub(crate) fn stamp_with(object: &mut Value, hashes: Hashes) {
     let annotations = object
         .as_object_mut()
         .and_then(|object| json::object_mut(object, "metadata"))

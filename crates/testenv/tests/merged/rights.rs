@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use pillion::rendering::crd;
@@ -152,4 +152,33 @@ async fn p6_readyz_names_the_right_that_is_missing_until_it_is_granted() {
     let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}]);
     grant(&place.client, "watcher", "watcher-of-secrets", secrets).await;
     says("200", &["ok"]).await;
+}
+
+/// A5-5: a merged account gets what SidecarSets list, and nothing that is bound to the accounts that it stands for.
+#[tokio::test]
+async fn a5_5_what_is_bound_to_an_account_and_not_listed_is_told() {
+    let (cluster, _turn) = cluster().await;
+    let place = Place::new(cluster).await;
+    let account = json!({"kind": "ServiceAccount", "name": "a-account", "namespace": place.name});
+    let bind = async |name: &str, kind: &str, role: &str| {
+        let role = json!({"apiGroup": RBAC, "kind": kind, "name": role});
+        let binding = json!({"metadata": {"name": name}, "roleRef": role, "subjects": [account]});
+        create(&place.api::<RoleBinding>(), &binding).await.unwrap();
+    };
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "watch"]});
+    create(&place.api::<Role>(), &json!({"metadata": {"name": "reader"}, "rules": [rule]})).await.unwrap();
+    bind("reading", "Role", "reader").await;
+    bind("viewing", "ClusterRole", "view").await;
+    let controller = Controller::admin(cluster, Faults::none()).await;
+    place.deployment().await;
+    place.ready(&both()).await;
+
+    let note = place.noted("PermissionsNotMerged").await;
+
+    assert!(note.contains("\"a-account\"") && note.contains(": watch pods (RoleBinding \"reading\")"), "{note}");
+    assert!(note.contains("RoleBinding \"viewing\" with ClusterRole \"view\""), "{note}");
+    controller.kill().await;
+    place.delete_deployment().await;
+    uninstall(&place.client).await.unwrap();
+    place.gone().await;
 }

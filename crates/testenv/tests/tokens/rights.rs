@@ -1,6 +1,7 @@
 //! What is not ours, and what the controller may not do.
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::DeleteParams;
 use pillion_core::service_account::names::token_secret;
 use pillion_testenv::apply;
 use pillion_testenv::faults::Faults;
@@ -10,7 +11,7 @@ use super::{Controller, Place, QUIET, cluster, settings, sidecar_set};
 use crate::support::create;
 
 #[tokio::test]
-async fn g2_a_foreign_secret_is_left_alone_and_told_of() {
+async fn g2_a_foreign_secret_is_left_alone_and_told_of_until_it_is_gone() {
     let place = Place::new().await;
     place.account().await;
     let foreign = json!({
@@ -28,6 +29,13 @@ async fn g2_a_foreign_secret_is_left_alone_and_told_of() {
     tokio::time::sleep(QUIET).await;
     assert_eq!(controller.faults.count(), sent, "{:?}", controller.faults.requests());
     assert_eq!(place.secret().await, Some(foreign));
+
+    // As soon as it is gone there is ours.
+    place.api::<Secret>().delete(&token_secret("logs"), &DeleteParams::default()).await.unwrap();
+    let secret = place.filled().await;
+    assert_eq!(place.bearer(cluster().await, &secret).await.unwrap(), place.username());
+    let made = &controller.faults.requests()[sent..];
+    assert_eq!(made.len(), 3, "created, token, filled: {made:?}");
 }
 
 /// Where the controller may read Secrets only in the namespaces that it is given, a Role in each is enough; where a right

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
-use pillion_core::bundle::{Bundle, BundleError};
+use pillion_core::bundle::{Bundle, BundleError, FORMAT};
 use pillion_core::json;
 use pillion_core::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
@@ -75,5 +75,5 @@ fn described(name: &str, text: &str, sets: &[SidecarSet]) -> String {
             set.hash().chars().take(12).collect(),
         ]);
     }
-    format!("{name}: format 1, {}, {} bytes, checksum right\n{}", count(sets.len()), text.len(), table(&rows))
+    format!("{name}: format {FORMAT}, {}, {} bytes, checksum right\n{}", count(sets.len()), text.len(), table(&rows))
 }

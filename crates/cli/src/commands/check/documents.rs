@@ -26,6 +26,8 @@ pub enum Role {
     Whitelist,
     /// A Namespace.
     Namespace,
+    /// A Role, a ClusterRole, or a binding of one.
+    Rbac,
     /// Nothing that the policy knows.
     Other,
 }
@@ -34,6 +36,9 @@ pub enum Role {
 const POLICIES: [&str; 2] = ["ClusterAdmissionPolicy", "AdmissionPolicy"];
 /// The kinds of those with several.
 const GROUPS: [&str; 2] = ["ClusterAdmissionPolicyGroup", "AdmissionPolicyGroup"];
+
+/// The kinds that say what a ServiceAccount may do.
+const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
 /// Tells what a document is.
 pub fn role(document: &Value) -> Role {
@@ -60,6 +65,7 @@ pub fn role(document: &Value) -> Role {
             Role::Whitelist
         }
         ("", "Namespace") => Role::Namespace,
+        ("rbac.authorization.k8s.io", kind) if RBAC.contains(&kind) => Role::Rbac,
         ("", "") if api_version.is_empty() && is_settings(document) => Role::Settings,
         _ => Role::Other,
     }
@@ -100,7 +106,7 @@ mod tests {
 
     #[rstest]
     #[case::settings(json!({"sidecarSets": []}), Role::Settings)]
-    #[case::settings_with_a_bundle(json!({"bundle": "pillion-bundle-1:a:b"}), Role::Settings)]
+    #[case::settings_with_a_bundle(json!({"bundle": "pillion-bundle-2:a:b"}), Role::Settings)]
     #[case::another_bundle(json!({"bundle": "trust.pem"}), Role::Other)]
     #[case::misspelt_settings(json!({"sidecarsets": []}), Role::Settings)]
     #[case::values_of_a_chart(json!({"image": "a", "serviceAccounts": {}, "featureGates": {}}), Role::Other)]
@@ -143,6 +149,7 @@ mod tests {
     )]
     #[case::config_map(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}), Role::Other)]
     #[case::namespace(json!({"apiVersion": "v1", "kind": "Namespace"}), Role::Namespace)]
+    #[case::rbac(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}), Role::Rbac)]
     fn documents_are_told_apart(#[case] document: Value, #[case] expected: Role) {
         assert_eq!(role(&document), expected);
     }

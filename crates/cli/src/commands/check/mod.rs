@@ -35,7 +35,7 @@ const EXAMPLES: &str = "Examples:
 pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
 Reads the policy's settings, Kubewarden policies that hold them, and SidecarSets of both versions; ControllerRevisions, \
-Namespaces and the ConfigMap kruise-configuration are taken into account where they are given. Other documents are \
+Namespaces, Roles with their bindings, and the ConfigMap kruise-configuration are taken into account where they are given. Other documents are \
 passed over. Errors are those for which the policy refuses the settings or the SidecarSet. Warnings are about what it \
 takes and what may not be meant. Policies are looked at together, since what one of them is not asked about, another may \
 be.
@@ -151,7 +151,8 @@ impl Input {
     }
 
     fn has_work(&self) -> bool {
-        self.documents.iter().any(|document| !matches!(document.role, Role::Other | Role::Namespace | Role::Whitelist))
+        let is_beside = |role| matches!(role, Role::Other | Role::Namespace | Role::Whitelist | Role::Rbac);
+        self.documents.iter().any(|document| !is_beside(document.role))
     }
 }
 

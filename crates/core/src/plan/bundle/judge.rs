@@ -12,7 +12,7 @@ use crate::service_account::{self, validation as identity};
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
-use crate::validation::{canary, conflicts, validate};
+use crate::validation::{canary, conflicts, update, validate};
 
 /// The SidecarSets of the settings, which come before those of the cluster.
 pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {
@@ -30,7 +30,8 @@ pub(super) struct Judged {
     verdicts: BTreeMap<String, Verdict>,
 }
 
-/// Judges each candidate as SidecarSet admission does, but for its author, whom nobody knows here.
+/// Judges each candidate as SidecarSet admission does, but for its author, whom nobody knows here. What an update may not
+/// change (V-30, V-3) it may not change from the version in the bundle.
 ///
 /// What is in the bundle as it stands stays there: it was judged when it came, and a rule that has become stricter meets
 /// it when it is edited, as at admission. Of two that are in each other's way, the one that is in the bundle stays, then
@@ -182,6 +183,10 @@ impl Others {
         let mut errors = validate(set);
         let base: Vec<SidecarSet> = set.canary_of().and_then(|base| self.sets.get(base)).cloned().into_iter().collect();
         canary::check_base(set, &base, &mut errors);
+        // Whatever was edited in between: what no single edit may do, several of them cannot do either.
+        if let Some(before) = self.sets.get(set.name()) {
+            update::check(set, before, &mut errors);
+        }
         let gate = settings.gates.service_account_injection;
         let declared = if gate {
             let (declared, findings) = identity::check(set, &settings.service_accounts);

@@ -142,9 +142,14 @@ pub enum Obstacle {
     TooLong(#[from] config_map::TooLong),
 }
 
+/// The SidecarSets that these ConfigMaps of a bundle hold now, by name, as the policy has them from there.
+pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> Vec<SidecarSet> {
+    write::sets(at, config_maps).into_values().collect()
+}
+
 /// Makes the plan.
 pub fn plan(seen: Seen<'_>) -> Plan {
-    let before = write::sets(seen);
+    let before = write::sets(seen.at, seen.config_maps);
     let own = judge::of_settings(seen.settings);
     let mut judged = judge::judge(candidate::all(seen), &before, &own, seen);
     let look_again = |time: Timestamp| Timestamp(time.0.saturating_add(interval(&seen.settings.bundle_source)));

@@ -94,18 +94,8 @@ impl World {
 
     /// The images in the bundle, by set.
     fn images(&self) -> Vec<String> {
-        let seen = Seen {
-            at: &self.at,
-            sidecar_sets: &[],
-            revisions: &[],
-            config_maps: &self.config_maps,
-            whitelist: None,
-            settings: &self.settings,
-            now: self.now,
-            max: self.max,
-        };
         let image = |set: &SidecarSet| json::text(&set.containers()[0], &["image"]).to_owned();
-        write::sets(seen).values().map(image).collect()
+        stored(&self.at, &self.config_maps).iter().map(image).collect()
     }
 
     fn put(&mut self, set: Value) {
@@ -146,7 +136,13 @@ fn set(name: &str, image: &str) -> Value {
 
 fn edited(mut set: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
-    set.pointer_mut(parent).unwrap()[key.replace("~1", "/")] = value;
+    match set.pointer_mut(parent).unwrap() {
+        Value::Array(items) => {
+            let index = key.parse::<usize>().unwrap().min(items.len());
+            items.splice(index..(index + 1).min(items.len()), [value]);
+        }
+        object => object[key.replace("~1", "/")] = value,
+    }
     set
 }
 
@@ -199,6 +195,7 @@ fn the_time_is_renewed_before_it_is_too_old(#[case] after: i64, #[case] age: &st
 #[case::version("/metadata/resourceVersion", json!("7"))]
 #[case::owners("/metadata/ownerReferences", json!([]))]
 #[case::manifest("/metadata/annotations", json!({"kubectl.kubernetes.io/last-applied-configuration": "{}"}))]
+#[case::being_deleted("/metadata/deletionTimestamp", json!("2026-01-02T00:00:00Z"))]
 #[case::smuggled_revision("/controllerRevision", json!({"metadata": {"name": "x"}}))]
 fn what_is_not_injected_does_not_change_the_bundle(#[case] pointer: &str, #[case] value: Value) {
     let mut world = World::new([set("a", "a:1")]);
@@ -227,6 +224,35 @@ fn a_set_that_is_not_valid_stays_what_it_was() {
     world.put(edited(set("a", ""), "/metadata/uid", json!("another")));
     assert_eq!(said(&world.settle(), "a").0, Place::Out);
     assert_eq!(world.images(), ["b:1", "c:1"]);
+}
+
+/// What no update may change it does not change here either, where SidecarSets are written without their admission.
+#[rstest]
+#[case::a_container_more("/spec/containers/1", json!({"name": "more", "image": "more:1"}), "cannot add or rename containers")]
+#[case::a_container_renamed("/spec/containers/0/name", json!("other"), "cannot add or rename containers")]
+#[case::another_upgrade_type(
+    "/spec/containers/0/upgradeStrategy",
+    json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}),
+    "is immutable; it was ColdUpgrade"
+)]
+fn v30_what_an_update_may_not_change_stays_what_it_was(
+    #[case] pointer: &str,
+    #[case] value: Value,
+    #[case] wrong: &str,
+) {
+    let mut world = World::new([set("a", "a:1")]);
+    world.settle();
+    let new = edited(set("a", "a:2"), pointer, value);
+    world.put(new.clone());
+    let plan = world.settle();
+    let (place, why, message) = said(&plan, "a");
+    assert_eq!((place, why), (Place::Kept, Why::Invalid));
+    assert!(message.contains(wrong), "{message}");
+    assert_eq!(world.images(), ["a:1"]);
+    // Deleted and made again, it is another one.
+    world.put(edited(new, "/metadata/uid", json!("another")));
+    assert_eq!(said(&world.settle(), "a").0, Place::In);
+    assert_eq!(world.images(), ["a:2"]);
 }
 
 #[test]

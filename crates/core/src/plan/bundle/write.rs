@@ -11,6 +11,7 @@ use crate::bundle::{Bundle, FAMILY};
 use crate::json;
 use crate::lookup::ObjectRef;
 use crate::plan::Step;
+use crate::settings::bundle_ref::ConfigMapName;
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 
@@ -48,15 +49,15 @@ fn is_ours(config_map: &Value) -> bool {
     has_labels(config_map) || json::text(config_map, &["data", BUNDLE]).starts_with(FAMILY)
 }
 
-fn ours(seen: Seen<'_>) -> impl Iterator<Item = &Arc<Value>> {
-    seen.config_maps.iter().filter(move |config_map| belongs(&seen.at.name, name(config_map)) && is_ours(config_map))
+fn ours<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> impl Iterator<Item = &'a Arc<Value>> {
+    config_maps.iter().filter(move |config_map| belongs(&at.name, name(config_map)) && is_ours(config_map))
 }
 
 /// The sets that are in the bundle now, by name; none of what cannot be read. Those of the index come first: shards may be
 /// half written, or left over.
-pub(super) fn sets(seen: Seen<'_>) -> BTreeMap<String, SidecarSet> {
+pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> BTreeMap<String, SidecarSet> {
     let mut found = BTreeMap::new();
-    let (index, shards): (Vec<_>, Vec<_>) = ours(seen).partition(|config_map| name(config_map) == seen.at.name);
+    let (index, shards): (Vec<_>, Vec<_>) = ours(at, config_maps).partition(|config_map| name(config_map) == at.name);
     for config_map in index.into_iter().chain(shards) {
         let text = config_map::text_of(config_map).unwrap_or_default();
         for set in Bundle::read(text).and_then(|bundle| bundle.verify()).unwrap_or_default() {
@@ -112,7 +113,7 @@ pub(super) fn steps(wanted: &[Value], seen: Seen<'_>, interval: i64) -> Result<(
         }
     }
     let count = wanted.len().saturating_sub(1);
-    for config_map in ours(seen) {
+    for config_map in ours(seen.at, seen.config_maps) {
         let is_stale = shard(&seen.at.name, name(config_map)).is_some_and(|shard| shard as usize >= count);
         if is_stale && has_labels(config_map) {
             let (uid, resource_version) = identity(config_map);

@@ -4,6 +4,7 @@ mod bundle_ref;
 mod fields;
 mod matching;
 mod policy;
+mod rights;
 mod size;
 mod stored;
 mod volumes;
@@ -55,6 +56,11 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         findings.extend(bundle_ref::kept(judged, documents));
         findings.extend(identity::denials(&judged.spot));
     }
+    // Where the gate is off, nothing is merged.
+    let is_on = |judged: &&Judged<'_>| judged.settings.gates.service_account_injection;
+    let merging = settings.iter().filter(is_on).flat_map(|judged| &judged.subjects);
+    let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
+    findings.extend(merging.chain(beside).flat_map(|subject| rights::not_merged(subject, documents)));
     if !settings.is_empty() && !settings.iter().any(|judged| judged.settings.gates.service_account_injection) {
         let admission = ", and admission refuses a SidecarSet that says so anew";
         findings.extend(sets.iter().filter_map(|subject| identity::unheeded(subject, admission)));

@@ -1,0 +1,75 @@
+//! What sidecars may not do any more where their ServiceAccounts are merged (`serviceaccounts.md` A5-5), as far as the
+//! Roles and bindings in the files tell.
+
+use std::collections::BTreeSet;
+
+use pillion_core::json;
+use pillion_core::service_account::author::closed_list;
+use pillion_core::service_account::declared::{Declared, Mode, OnConflict, PERMISSIONS, path};
+use pillion_core::service_account::lost::lost;
+use serde_json::Value;
+
+use crate::commands::check::documents::{Document, Role};
+use crate::commands::check::subject::Subject;
+use crate::report::Finding;
+
+/// Permissions that are bound to the account of a `SidecarSet` which merges it, and that it does not list.
+pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<Finding> {
+    let Ok(Declared { service_account: Some(account), on_conflict: OnConflict::Merge, permissions, mode }) =
+        Declared::of(&subject.prepared)
+    else {
+        return Vec::new();
+    };
+    // A token of its own is never merged.
+    if mode == Mode::Isolate {
+        return Vec::new();
+    }
+    let known: Vec<Value> = documents.iter().filter(|document| document.role == Role::Rbac).map(complete).collect();
+    let mut namespaces: BTreeSet<&str> =
+        known.iter().flat_map(|binding| json::items(binding, &["subjects"])).map(namespace).collect();
+    if let Some(closed) = closed_list(&subject.set) {
+        namespaces.retain(|namespace| closed.contains(namespace));
+    }
+    let mut findings = Vec::new();
+    for namespace in namespaces.into_iter().filter(|namespace| !namespace.is_empty()) {
+        let rules_of = |kind: &str, name: &str| {
+            let is_it = |role: &&Value| {
+                json::text(role, &["kind"]) == kind
+                    && json::text(role, &["metadata", "name"]) == name
+                    && (kind == "ClusterRole"
+                        || ["", namespace].contains(&json::text(role, &["metadata", "namespace"])))
+            };
+            known.iter().find(is_it).map(|role| json::items(role, &["rules"]).to_vec())
+        };
+        for lost in lost((namespace, &account), &permissions, &known, &rules_of) {
+            // Of a role that is in no file nobody knows what it allows.
+            if lost.atoms.is_some() {
+                let message = format!(
+                    "where ServiceAccount {account:?} is merged, sidecars in namespace {namespace:?} may not do what is \
+                     bound to it and not listed here: {lost}"
+                );
+                let remedy = "list it, or take it away from the ServiceAccount";
+                findings.push(subject.spot.warning(path(PERMISSIONS).as_str(), message, remedy));
+            }
+        }
+    }
+    findings
+}
+
+/// A binding without a namespace goes where it is applied to: as far as anybody can tell, where its accounts are.
+fn complete(document: &Document) -> Value {
+    let mut object = document.manifest.value.clone();
+    if json::text(&object, &["kind"]) == "RoleBinding" && json::text(&object, &["metadata", "namespace"]).is_empty() {
+        let namespace = json::items(&object, &["subjects"]).first().map(|who| namespace(who).to_owned());
+        if let (Some(namespace), Some(metadata)) =
+            (namespace, object.get_mut("metadata").and_then(Value::as_object_mut))
+        {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+    }
+    object
+}
+
+fn namespace(who: &Value) -> &str {
+    json::text(who, &["namespace"])
+}

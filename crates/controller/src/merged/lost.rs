@@ -1,0 +1,90 @@
+//! Telling what sidecars may not do any more where their ServiceAccounts are merged (`serviceaccounts.md` A5-5).
+//!
+//! It is looked at when a merged Role is written, not watched: people are to know of it when they choose to merge. Of
+//! ClusterRoles the controller does not know what they allow, and of bindings for the whole cluster it sees none.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::ListParams;
+use kube::{Api, Client};
+use pillion_core::json;
+use pillion_core::plan::Step;
+use pillion_core::plan::merged::Group;
+use pillion_core::service_account::declared::Declared;
+use pillion_core::service_account::lost::{Lost, lost};
+use pillion_core::sidecar_set::SidecarSet;
+use serde_json::Value;
+
+use crate::read;
+use crate::sets::Sets;
+use crate::write::Problem;
+
+/// The reason of its Events.
+pub(super) const REASON: &str = "PermissionsNotMerged";
+
+/// Whether this writes what a merged account may do.
+pub(super) fn is_about(group: &Group) -> bool {
+    let is_role = |step: &Step| matches!(step, Step::Apply(object) if json::text(object, &["kind"]) == "Role");
+    // Most of it is made where no Pod runs under an account that is gone (G13).
+    group.steps.iter().chain(&group.if_unused).chain(&group.if_used).any(is_role)
+}
+
+/// For each SidecarSet of a group that loses something, what to say.
+///
+/// # Errors
+/// What could not be read.
+pub(super) async fn told(
+    client: &Client,
+    namespace: &str,
+    group: &Group,
+    sets: &Sets,
+) -> Result<Vec<(String, String)>, Problem> {
+    let mut bindings = Vec::new();
+    let api: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+    read::pages(&api, ListParams::default(), |binding| bindings.extend(object(binding, "RoleBinding"))).await?;
+    let of_group = sets.sets.iter().filter(|set| group.sets.iter().any(|name| name == set.name()));
+    let declared: Vec<(&SidecarSet, String, Vec<Value>)> = of_group
+        .filter_map(|set| {
+            let declared = Declared::of(set).ok()?;
+            Some((set, declared.service_account?, declared.permissions))
+        })
+        .collect();
+    let lost_of = |account: &str, permissions: &[Value], roles: &BTreeMap<String, Vec<Value>>| {
+        let rules_of = |kind: &str, name: &str| (kind == "Role").then(|| roles.get(name).cloned()).flatten();
+        lost((namespace, account), permissions, &bindings, &rules_of)
+    };
+    let mut roles = BTreeMap::new();
+    let api: Api<Role> = Api::namespaced(client.clone(), namespace);
+    for (_, account, permissions) in &declared {
+        for Lost { role: (kind, name), .. } in lost_of(account, permissions, &BTreeMap::new()) {
+            if kind == "Role" && !roles.contains_key(&name) {
+                // One that is not there allows nothing.
+                let role = read::one(&api, &name).await?.and_then(|role| object(role, "Role"));
+                let allowed = role.map(|role| json::items(&role, &["rules"]).to_vec()).unwrap_or_default();
+                roles.insert(name, allowed);
+            }
+        }
+    }
+    let mut told = Vec::new();
+    for (set, account, permissions) in &declared {
+        let lost = lost_of(account, permissions, &roles);
+        if !lost.is_empty() {
+            let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+            let text = format!(
+                "where ServiceAccount \"{account}\" is merged, sidecars may do what serviceAccountPermissions list, and not \
+                 what is bound to it: {}",
+                lost.join("; ")
+            );
+            told.push((set.name().to_owned(), text));
+        }
+    }
+    Ok(told)
+}
+
+/// In a list, the API server leaves out what kind it is.
+fn object(object: impl serde::Serialize, kind: &str) -> Option<Value> {
+    let mut object = serde_json::to_value(object).ok()?;
+    object.as_object_mut()?.insert("kind".to_owned(), kind.into());
+    Some(object)
+}

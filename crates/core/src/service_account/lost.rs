@@ -1,0 +1,179 @@
+//! What a merged account may not do although one of the accounts that it stands for may (`serviceaccounts.md` A5-5): it
+//! gets what `serviceAccountPermissions` list, and nothing that is bound to those accounts.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::permissions::{Atom, atoms, reduced};
+use crate::json;
+
+/// What is bound to an account, and is not listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// `RoleBinding` or `ClusterRoleBinding`, and its name.
+    pub binding: (String, String),
+    /// `Role` or `ClusterRole`, and its name.
+    pub role: (String, String),
+    /// What of it is not listed, ascending; `None` where nobody knows what the role allows.
+    pub atoms: Option<Vec<Atom>>,
+}
+
+/// The most permissions of one binding that are told one by one.
+const TOLD: usize = 5;
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { binding: (binding, binding_name), role: (role, role_name), atoms } = self;
+        let Some(atoms) = atoms else {
+            return write!(f, "{binding} \"{binding_name}\" with {role} \"{role_name}\", whatever that allows");
+        };
+        for (index, atom) in atoms.iter().take(TOLD).enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{}", in_words(atom))?;
+        }
+        if atoms.len() > TOLD {
+            write!(f, " and {} more", atoms.len() - TOLD)?;
+        }
+        write!(f, " ({binding} \"{binding_name}\")")
+    }
+}
+
+/// What those of the `bindings` that hold in a namespace let its ServiceAccount do that is not listed in `permissions`. What
+/// they bind to groups goes on: the merged account is in the same ones. `rules_of` answers the rules of a Role of the
+/// namespace or of a ClusterRole, where they are known.
+pub fn lost(
+    (namespace, account): (&str, &str),
+    permissions: &[Value],
+    bindings: &[Value],
+    rules_of: &dyn Fn(&str, &str) -> Option<Vec<Value>>,
+) -> Vec<Lost> {
+    let listed = atoms(permissions);
+    let is_listed = |atom: &Atom| listed.iter().any(|listed| listed.covers(atom));
+    let mut all = Vec::new();
+    for binding in bindings.iter().filter(|binding| binds(binding, namespace, account)) {
+        let text = |path: &[&str]| json::text(binding, path).to_owned();
+        let role = (text(&["roleRef", "kind"]), text(&["roleRef", "name"]));
+        let missing = rules_of(&role.0, &role.1).map(|rules| {
+            let mut missing = reduced(&atoms(&rules));
+            missing.retain(|atom| !is_listed(atom));
+            missing
+        });
+        if missing.as_ref().is_none_or(|missing| !missing.is_empty()) {
+            all.push(Lost { binding: (text(&["kind"]), text(&["metadata", "name"])), role, atoms: missing });
+        }
+    }
+    all
+}
+
+/// Whether a binding holds in a namespace, and names this account of it.
+fn binds(binding: &Value, namespace: &str, account: &str) -> bool {
+    let holds = match json::text(binding, &["kind"]) {
+        "RoleBinding" => json::text(binding, &["metadata", "namespace"]) == namespace,
+        kind => kind == "ClusterRoleBinding",
+    };
+    holds
+        && json::items(binding, &["subjects"]).iter().any(|subject| {
+            let text = |key: &str| json::text(subject, &[key]);
+            match text("kind") {
+                "ServiceAccount" => text("namespace") == namespace && text("name") == account,
+                "User" => {
+                    let names = text("name").strip_prefix("system:serviceaccount:");
+                    names.and_then(|names| names.split_once(':')) == Some((namespace, account))
+                }
+                _ => false,
+            }
+        })
+}
+
+/// A permission in words: `get deployments/scale of apps`, `list nodes "a"`.
+fn in_words(atom: &Atom) -> String {
+    let group = if atom.group.is_empty() { String::new() } else { [" of ", &atom.group].concat() };
+    let name = atom.name.as_ref().map(|name| [" \"", name, "\""].concat()).unwrap_or_default();
+    [&atom.verb, " ", &atom.resource, &group, &name].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn rule(resources: &[&str], verbs: &[&str]) -> Value {
+        json!({"apiGroups": [""], "resources": resources, "verbs": verbs})
+    }
+
+    fn binding(kind: &str, namespace: &str, subject: &Value) -> Value {
+        json!({
+            "kind": kind, "metadata": {"name": "b", "namespace": namespace}, "subjects": [subject],
+            "roleRef": {"kind": "Role", "name": "r"}
+        })
+    }
+
+    fn account(namespace: &str, name: &str) -> Value {
+        json!({"kind": "ServiceAccount", "namespace": namespace, "name": name})
+    }
+
+    fn words(bindings: &[Value], permissions: &[Value], rules: Option<&[Value]>) -> Vec<Option<Vec<String>>> {
+        let found = lost(("shop", "logs"), permissions, bindings, &|kind, name| {
+            assert_eq!((kind, name), ("Role", "r"));
+            rules.map(<[Value]>::to_vec)
+        });
+        let of = |lost: Lost| lost.atoms.map(|atoms| atoms.iter().map(in_words).collect());
+        found.into_iter().map(of).collect()
+    }
+
+    #[rstest]
+    #[case::none_of_it_listed(&[], &["get pods", "list pods"])]
+    #[case::some_of_it(&[rule(&["pods"], &["get"])], &["list pods"])]
+    #[case::all_of_it(&[rule(&["*"], &["get", "list"])], &[])]
+    fn a5_5_what_is_bound_and_not_listed_is_lost(#[case] permissions: &[Value], #[case] expected: &[&str]) {
+        let bindings = [binding("RoleBinding", "shop", &account("shop", "logs"))];
+        let expected: Vec<_> = (!expected.is_empty())
+            .then(|| Some(expected.iter().map(|text| (*text).to_owned()).collect()))
+            .into_iter()
+            .collect();
+        assert_eq!(words(&bindings, permissions, Some(&[rule(&["pods"], &["get", "list"])])), expected);
+    }
+
+    #[rstest]
+    #[case::its_own("RoleBinding", "shop", account("shop", "logs"), true)]
+    #[case::of_the_cluster("ClusterRoleBinding", "", account("shop", "logs"), true)]
+    #[case::as_a_user("RoleBinding", "shop", json!({"kind": "User", "name": "system:serviceaccount:shop:logs"}), true)]
+    #[case::in_another_namespace("RoleBinding", "else", account("shop", "logs"), false)]
+    #[case::of_another_namespace("RoleBinding", "shop", account("else", "logs"), false)]
+    #[case::another_account("RoleBinding", "shop", account("shop", "other"), false)]
+    #[case::a_group("RoleBinding", "shop", json!({"kind": "Group", "name": "system:serviceaccounts:shop"}), false)]
+    fn a5_5_what_is_bound_to_the_account_counts(
+        #[case] kind: &str,
+        #[case] namespace: &str,
+        #[case] subject: Value,
+        #[case] counts: bool,
+    ) {
+        let rules = [rule(&["pods"], &["get"])];
+        assert_eq!(words(&[binding(kind, namespace, &subject)], &[], Some(&rules)).len(), usize::from(counts));
+    }
+
+    #[test]
+    fn a5_5_of_a_role_that_nobody_knows_it_is_said_that_it_is_bound() {
+        let bindings = [binding("RoleBinding", "shop", &account("shop", "logs"))];
+        assert_eq!(words(&bindings, &[rule(&["*"], &["*"])], None), [None]);
+    }
+
+    #[rstest]
+    #[case::one(Some(1), "get r0 of apps \"web\" (RoleBinding \"b\")")]
+    #[case::too_many(
+        Some(7),
+        "get r0 of apps \"web\", get r1 of apps \"web\", get r2 of apps \"web\", get r3 of apps \"web\", \
+                               get r4 of apps \"web\" and 2 more (RoleBinding \"b\")"
+    )]
+    #[case::unknown(None, "RoleBinding \"b\" with ClusterRole \"view\", whatever that allows")]
+    fn what_is_lost_is_told_in_words(#[case] count: Option<usize>, #[case] expected: &str) {
+        let pair = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+        let atom = |index: usize| Atom::new("apps", &format!("r{index}"), Some("web"), "get");
+        let atoms = count.map(|count| (0..count).map(atom).collect());
+        let lost = Lost { binding: pair("RoleBinding", "b"), role: pair("ClusterRole", "view"), atoms };
+        assert_eq!(lost.to_string(), expected);
+    }
+}
