@@ -42,12 +42,15 @@ pub struct Candidate {
     timings: Timings,
     /// The Lease as it was when it last changed, and when that was seen.
     seen: Option<(LeaseSpec, Instant)>,
+    /// The Lease as this replica has written it last, as long as nobody is known to have written it since.
+    held: Option<Lease>,
 }
 
 impl Candidate {
     /// A replica called `identity`, like no other, for the Lease `lease` in `namespace`.
     pub fn new(client: Client, namespace: &str, lease: &str, identity: String, timings: Timings) -> Self {
-        Self { leases: Api::namespaced(client, namespace), lease: lease.to_owned(), identity, timings, seen: None }
+        let leases = Api::namespaced(client, namespace);
+        Self { leases, lease: lease.to_owned(), identity, timings, seen: None, held: None }
     }
 
     /// Waits until this replica holds the Lease, for as long as it takes.
@@ -116,17 +119,30 @@ impl Candidate {
         }
     }
 
+    /// Whoever holds the Lease writes it without reading it first: one request each time, as client-go does it.
     async fn try_once(&mut self) -> Result<bool, kube::Error> {
+        if let Some(held) = self.held.take() {
+            match self.write(Some(held), Duration::ZERO).await {
+                // Somebody has written or deleted it: it is looked at below.
+                Err(error) if matches!(Problem::of(&error), Problem::Conflict | Problem::NotFound) => {}
+                other => return other,
+            }
+        }
         let found = self.leases.get_opt(&self.lease).await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
-        if let Some(spec) = &spec
-            && self.seen.as_ref().is_none_or(|(seen, _)| seen != spec)
+        if let Some(spec) = spec
+            && self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec)
         {
-            self.seen = Some((spec.clone(), Instant::now()));
+            self.seen = Some((spec, Instant::now()));
         }
         let unchanged = self.seen.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
-        let now = Timestamp::now();
-        let Some(spec) = next(spec.as_ref(), &self.identity, unchanged, now, self.timings.duration) else {
+        self.write(found, unchanged).await
+    }
+
+    /// Writes the Lease, where it may be had; `found` has not been seen to change for `unchanged`.
+    async fn write(&mut self, found: Option<Lease>, unchanged: Duration) -> Result<bool, kube::Error> {
+        let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
+        let Some(spec) = next(spec.as_ref(), &self.identity, unchanged, Timestamp::now(), self.timings.duration) else {
             return Ok(false);
         };
         let written = if let Some(mut lease) = found {
@@ -136,7 +152,8 @@ impl Candidate {
             let metadata = ObjectMeta { name: Some(self.lease.clone()), ..ObjectMeta::default() };
             self.leases.create(&params(), &Lease { metadata, spec: Some(spec) }).await?
         };
-        self.seen = Some((written.spec.unwrap_or_default(), Instant::now()));
+        self.seen = Some((written.spec.clone().unwrap_or_default(), Instant::now()));
+        self.held = Some(written);
         Ok(true)
     }
 }

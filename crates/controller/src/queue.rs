@@ -20,13 +20,15 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::backoff::Backoff;
 use crate::context::Context;
-use crate::watch::Change;
+use crate::watch::{Change, NAMESPACE};
 use crate::write::{WriteError, carry_out};
 
 /// Changes often come in swarms.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// How many namespaces are compared at once.
-const CONCURRENCY: u16 = 8;
+/// How many namespaces are compared at once. Nearly all of the time of one that needs something is waiting: before the API
+/// server writes a Role or a RoleBinding, it waits up to 100 ms for its own caches. It sends nobody away with so few: its
+/// defaults have room for ten times as many.
+const CONCURRENCY: u16 = 32;
 /// For one namespace, and for what is as small.
 pub(crate) const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(5) };
 
@@ -81,9 +83,13 @@ impl<F> ByNamespace<F> {
         let changes = context.cluster.changes();
         context.cluster.listed().await;
         let store = context.cluster.namespaces.clone();
-        let queue = requests(store.clone(), changes, is_concerned);
         let (reconcile, metrics) = (Arc::new(reconcile), Arc::clone(&context.metrics));
         let failures = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
+        let of_gone = Arc::clone(&failures);
+        let forget = move |namespace: &str| {
+            of_gone.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+        };
+        let queue = requests(store.clone(), changes, is_concerned, forget);
         let failed_before = Arc::clone(&failures);
         let look = move |namespace: Arc<Namespace>, _: Arc<()>| {
             let (reconcile, metrics) = (Arc::clone(&reconcile), Arc::clone(&metrics));
@@ -121,22 +127,29 @@ impl<F> ByNamespace<F> {
     }
 }
 
-/// Every namespace at first, then those in which something changes.
+/// Every namespace at first, then those in which something changes; `forget` is told of one that is gone.
 fn requests(
     store: Store<Namespace>,
     changes: broadcast::Receiver<Change>,
     is_concerned: fn(&Change) -> bool,
+    forget: impl Fn(&str) + Clone + Send,
 ) -> impl Stream<Item = Result<ReconcileRequest<Namespace>, Failure>> + Send {
     let all = |store: &Store<Namespace>| {
         store.state().iter().map(|namespace| request(&namespace.name_any())).collect::<Vec<_>>()
     };
     let first = stream::iter(all(&store));
     let then = stream::unfold(changes, move |mut changes| {
-        let store = store.clone();
+        let (store, forget) = (store.clone(), forget.clone());
         async move {
             loop {
                 let requests = match changes.recv().await {
                     Ok(change) if !is_concerned(&change) => continue,
+                    Ok(Change { kind: NAMESPACE, namespace: Some(namespace) })
+                        if store.get(&ObjectRef::new(&namespace)).is_none() =>
+                    {
+                        forget(&namespace);
+                        continue;
+                    }
                     Ok(Change { namespace: Some(namespace), .. }) => vec![request(&namespace)],
                     // So many that some were not kept: any namespace may be among them.
                     Ok(Change { namespace: None, .. }) | Err(RecvError::Lagged(_)) => all(&store),

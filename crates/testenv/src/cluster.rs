@@ -89,6 +89,7 @@ impl Cluster {
         let server = self.authority.server(&["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
         let (private, public) = token_keys()?;
         let component = |user| self.as_user(user, None).map(|identity| identity.kubeconfig());
+        let audited = self.options.audit_log.as_ref();
         let files = [
             (file::AUTHORITY, self.authority.certificate()),
             (file::CERTIFICATE, server.certificate),
@@ -98,7 +99,7 @@ impl Cluster {
             (file::ADMIN, self.admin.kubeconfig()),
             (file::CONTROLLER_MANAGER, component("system:kube-controller-manager")?),
             (file::SCHEDULER, component("system:kube-scheduler")?),
-            (file::AUDIT_POLICY, servers::AUDIT_POLICY.to_owned()),
+            (file::AUDIT_POLICY, audited.map(servers::audit_policy).unwrap_or_default()),
             (file::STAGES, nodes::STAGES.to_owned()),
         ];
         for (name, text) in files {
@@ -200,9 +201,14 @@ impl Cluster {
     /// The events of the audit log so far (`audit.k8s.io/v1`), with what webhooks noted in their `annotations`; none
     /// without [`Options::audit_log`].
     pub fn audit_log(&self) -> Vec<Value> {
-        let log = fs::read_to_string(self.folder().join(file::AUDIT_LOG)).unwrap_or_default();
+        let log = fs::read_to_string(self.audit_log_file()).unwrap_or_default();
         // The last line may still be being written.
         log.lines().filter_map(|event| serde_json::from_str(event).ok()).collect()
+    }
+
+    /// The file of the audit log, for those who read it as it grows.
+    pub fn audit_log_file(&self) -> PathBuf {
+        self.folder().join(file::AUDIT_LOG)
     }
 
     /// The end of the log of a server or a program, for messages of tests.

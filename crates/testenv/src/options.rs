@@ -4,12 +4,19 @@ use std::collections::BTreeMap;
 
 use crate::servers::{API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER};
 
+/// Whose requests the audit log has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Audited {
+    Everybody,
+    User(String),
+}
+
 /// What a cluster consists of: etcd and kube-apiserver, and what is asked for here.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(crate) api_server: Vec<String>,
     pub(crate) gates: BTreeMap<String, bool>,
-    pub(crate) audit_log: bool,
+    pub(crate) audit_log: Option<Audited>,
     pub(crate) controller_manager: bool,
     pub(crate) controller_manager_flags: Vec<String>,
     pub(crate) nodes: u8,
@@ -40,7 +47,15 @@ impl Options {
     /// With an audit log of every request, as metadata: see [`Cluster::audit_log`](crate::Cluster::audit_log).
     #[must_use]
     pub fn audit_log(mut self) -> Self {
-        self.audit_log = true;
+        self.audit_log = Some(Audited::Everybody);
+        self
+    }
+
+    /// With an audit log of the requests of one user, as metadata: where others send so many that writing them all down
+    /// would be work.
+    #[must_use]
+    pub fn audit_log_of(mut self, user: impl Into<String>) -> Self {
+        self.audit_log = Some(Audited::User(user.into()));
         self
     }
 

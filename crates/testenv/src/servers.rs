@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::Options;
+use crate::options::Audited;
 
 /// Who issues the tokens of ServiceAccounts, and whom they are for unless they say so.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -21,14 +24,17 @@ pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";
 
-/// Everything that is answered, without objects.
-pub(crate) const AUDIT_POLICY: &str = r#"{
-  "apiVersion": "audit.k8s.io/v1",
-  "kind": "Policy",
-  "omitStages": ["RequestReceived"],
-  "rules": [{ "level": "Metadata" }]
+/// Everything that is answered, without objects: of everybody, or of one user.
+pub(crate) fn audit_policy(audited: &Audited) -> String {
+    let rules = match audited {
+        Audited::Everybody => json!([{"level": "Metadata"}]),
+        Audited::User(user) => json!([{"level": "Metadata", "users": [user]}, {"level": "None"}]),
+    };
+    let policy = json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules
+    });
+    policy.to_string()
 }
-"#;
 
 /// Names of files in the cluster's folder.
 pub(crate) mod file {
@@ -88,8 +94,13 @@ pub(crate) fn api_server(port: u16, options: &Options) -> Vec<String> {
         ("service-cluster-ip-range", SERVICES),
         ("allow-privileged", "true"),
     ]);
-    if options.audit_log {
-        all.extend(flags([("audit-policy-file", file::AUDIT_POLICY), ("audit-log-path", file::AUDIT_LOG)]));
+    if options.audit_log.is_some() {
+        // One file, however long it gets.
+        all.extend(flags([
+            ("audit-policy-file", file::AUDIT_POLICY),
+            ("audit-log-path", file::AUDIT_LOG),
+            ("audit-log-maxsize", "1000"),
+        ]));
     }
     all.extend(gates(&options.gates));
     all.extend(options.api_server.iter().cloned());

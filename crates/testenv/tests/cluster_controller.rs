@@ -4,26 +4,17 @@
 
 mod support;
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-
-use clap::FromArgMatches as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Role;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use pillion::rendering::controller;
-use pillion::rendering::document::to_yaml;
-use pillion::rendering::options;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 use support::accounts::name_of;
+use support::controllers::{ACCOUNT, Controllers, NAMESPACE};
 use support::{Installation, SOON, create, dynamic, names, program};
-
-const NAMESPACE: &str = "pillion-system";
 
 /// The settings of policy and controllers: nothing but where the SidecarSets of the cluster are.
 fn settings() -> Value {
@@ -33,56 +24,15 @@ fn settings() -> Value {
     })
 }
 
-/// Controllers as processes of this machine that may do what is rendered for them.
-struct Controllers<'a> {
-    cluster: &'a Cluster,
-    arguments: Vec<String>,
+/// Which replica holds the Lease.
+async fn holder(client: &Client) -> Option<String> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let holder = leases.get_opt(ACCOUNT).await.unwrap()?.spec?.holder_identity?;
+    holder.split_once('_').map(|(replica, _)| replica.to_owned())
 }
 
-impl<'a> Controllers<'a> {
-    async fn install(cluster: &'a Cluster, flags: &[&str]) -> Self {
-        let flags = std::iter::once("pillion").chain(flags.iter().copied());
-        let command = <options::Controller as clap::Args>::augment_args(clap::Command::new("pillion"));
-        let options = options::Controller::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap();
-        let documents = controller::render(&settings(), &options).unwrap().documents;
-        let is_elsewhere =
-            |kind: &str| matches!(kind, "Namespace" | "Deployment" | "PodDisruptionBudget" | "NetworkPolicy");
-        let here = documents.iter().filter(|document| !is_elsewhere(document.object["kind"].as_str().unwrap()));
-        apply(&cluster.admin().await.unwrap(), &to_yaml(here).unwrap(), "manifests").await.unwrap();
-
-        let identity = cluster.as_service_account(NAMESPACE, "pillion-controller").await.unwrap();
-        let kubeconfig = cluster.folder().join("controller.kubeconfig");
-        fs::write(&kubeconfig, identity.kubeconfig()).unwrap();
-        fs::set_permissions(&kubeconfig, fs::Permissions::from_mode(0o600)).unwrap();
-        let file = cluster.folder().join("controller.settings");
-        fs::write(&file, settings().to_string()).unwrap();
-        let deployment = documents.iter().find(|document| document.object["kind"] == "Deployment").unwrap();
-        let rendered = deployment.object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-        let is_ours = |flag: &&str| !flag.starts_with("--settings=") && !flag.starts_with("--health-listen=");
-        let rendered = rendered.iter().map(|flag| flag.as_str().unwrap()).filter(is_ours).map(str::to_owned);
-        let mut arguments = vec![format!("KUBECONFIG={}", kubeconfig.display()), program().display().to_string()];
-        arguments.extend(rendered);
-        arguments.push(format!("--settings={}", file.display()));
-        Self { cluster, arguments }
-    }
-
-    async fn start(&self, replica: &str) {
-        let mut arguments = vec![format!("POD_NAME={replica}")];
-        arguments.extend(self.arguments.iter().cloned());
-        arguments.push(format!("--health-listen=127.0.0.1:{}", free_port().unwrap()));
-        self.cluster.start_program(replica, Path::new("/usr/bin/env"), &arguments).await.unwrap();
-    }
-
-    /// Which replica holds the Lease.
-    async fn holder(&self) -> Option<String> {
-        let leases: Api<Lease> = Api::namespaced(self.cluster.admin().await.unwrap(), NAMESPACE);
-        let holder = leases.get_opt("pillion-controller").await.unwrap()?.spec?.holder_identity?;
-        holder.split_once('_').map(|(replica, _)| replica.to_owned())
-    }
-
-    fn logs(&self) -> String {
-        ["one", "two"].map(|replica| format!("{replica}:\n{}", self.cluster.log(replica))).join("\n")
-    }
+fn logs(controllers: &Controllers<'_>) -> String {
+    ["one", "two"].map(|replica| format!("{replica}:\n{}", controllers.cluster.log(replica))).join("\n")
 }
 
 async fn wait<T, F>(what: &str, controllers: &Controllers<'_>, check: impl FnMut() -> F) -> T
@@ -91,7 +41,7 @@ where
 {
     match until(what, SOON, check).await {
         Ok(found) => found,
-        Err(error) => panic!("{error}\n{}", controllers.logs()),
+        Err(error) => panic!("{error}\n{}", logs(controllers)),
     }
 }
 
@@ -169,13 +119,13 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         create(&Api::<Namespace>::all(client.clone()), &json!({"metadata": {"name": name}})).await.unwrap();
     }
     let installation = Installation::prepare(&cluster, &settings(), &[], &[]).await;
-    let controllers = Controllers::install(&cluster, &["--token-namespaces", "audited"]).await;
+    let controllers = Controllers::install(&cluster, &program(), &settings(), &["--token-namespaces", "audited"]).await;
     installation.start_server().await;
     installation.register(&installation.authority()).await;
-    controllers.start("one").await;
-    let first = wait("a replica holding the Lease", &controllers, async || controllers.holder().await).await;
+    controllers.start("one", free_port().unwrap()).await;
+    let first = wait("a replica holding the Lease", &controllers, async || holder(&client).await).await;
     assert_eq!(first, "one");
-    controllers.start("two").await;
+    controllers.start("two", free_port().unwrap()).await;
     let bundles: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     wait("the bundle", &controllers, async || bundles.get_opt("pillion-bundle").await.unwrap()).await;
 
@@ -211,7 +161,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
         (verbs().await == ["get", "watch"]).then_some(())
     })
     .await;
-    assert_eq!(controllers.holder().await.as_deref(), Some("two"));
+    assert_eq!(holder(&client).await.as_deref(), Some("two"));
     sets.delete("logs", &DeleteParams::default()).await.unwrap();
     sets.delete("metrics", &DeleteParams::default()).await.unwrap();
 
@@ -241,7 +191,7 @@ async fn from_sidecar_sets_in_the_cluster_to_tokens_in_pods() {
 
     // Nothing was refused to the controllers but what they do not hold: kube-controller-manager fills the aggregated
     // role in a moment after it was made.
-    let logs = controllers.logs();
+    let logs = logs(&controllers);
     let refused = logs.lines().filter(|line| line.contains("is forbidden") && !line.contains("attempting to grant"));
     assert_eq!(refused.collect::<Vec<_>>(), Vec::<&str>::new());
 }

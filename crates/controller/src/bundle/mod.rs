@@ -31,7 +31,7 @@ use self::sources::{Inputs, Sources};
 use self::written::Written;
 use crate::backoff::Backoff;
 use crate::context::Context;
-use crate::watch::Change;
+use crate::watch::{Change, SIDECAR_SET, SIDECAR_SET_STATUS};
 use crate::write::{self, WriteError};
 
 /// Its name, in metrics and logs.
@@ -236,8 +236,8 @@ impl Keeper {
     /// Whether a change could change the bundle.
     fn notice(&mut self, change: &Change) -> bool {
         match change.kind {
-            "SidecarSet" => self.delays.edited(),
-            sources::REVISION => {}
+            SIDECAR_SET => self.delays.edited(),
+            SIDECAR_SET_STATUS | sources::REVISION => {}
             sources::CONFIG_MAP => {
                 let namespaces = [&self.place.at.namespace, &self.place.system_namespace];
                 return change.namespace.as_ref().is_none_or(|namespace| namespaces.contains(&namespace));

@@ -45,6 +45,28 @@ impl State {
             None => None,
         }
     }
+
+    /// The conditions that are not as they should be. Of nearly every namespace there is nothing to say, and then nothing
+    /// is looked at but the conditions that there are.
+    fn verdicts(&self, context: &Context) -> Vec<(Arc<Value>, Value)> {
+        let mut objects = context.cluster.sidecar_sets.all();
+        objects.retain(|object| !self.refused.is_empty() || says_so(object));
+        if objects.is_empty() {
+            return Vec::new();
+        }
+        let namespaces = context.cluster.namespaces.state();
+        let mut staying = namespaces.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
+        let is_complete = staying.all(|one| one.name().is_some_and(|name| self.seen.contains(&*name)));
+        let verdict = |object: Arc<Value>| {
+            let name = json::text(&object, &["metadata", "name"]);
+            let (exceeded, message) = self.verdict(name, says_so(&object), is_complete)?;
+            let reason = if exceeded { "Escalation" } else { "Granted" };
+            let condition = Condition { type_: EXCEEDED, status: exceeded, reason, message: &message };
+            let patch = patch(&object, condition, context.clock.now())?;
+            Some((object, patch))
+        };
+        objects.into_iter().filter_map(verdict).collect()
+    }
 }
 
 impl Ceiling {
@@ -58,21 +80,18 @@ impl Ceiling {
             } else {
                 state.refused.insert(namespace.to_owned(), refused);
             }
-            let namespaces = context.cluster.namespaces.state();
-            let is_complete = namespaces.iter().filter_map(|one| one.name()).all(|name| state.seen.contains(&*name));
-            let verdict = |object: Arc<Value>| {
-                let name = json::text(&object, &["metadata", "name"]);
-                let (exceeded, message) = state.verdict(name, says_so(&object), is_complete)?;
-                let reason = if exceeded { "Escalation" } else { "Granted" };
-                let condition = Condition { type_: EXCEEDED, status: exceeded, reason, message: &message };
-                let patch = patch(&object, condition, context.clock.now())?;
-                Some((object, patch))
-            };
-            context.cluster.sidecar_sets.all().into_iter().filter_map(verdict).collect::<Vec<_>>()
+            state.verdicts(context)
         };
         for (object, patch) in verdicts {
             write(context, &object, patch).await;
         }
+    }
+
+    /// Forgets a namespace that is being deleted.
+    pub fn forget(&self, namespace: &str) {
+        let mut state = lock(&self.0);
+        state.seen.remove(namespace);
+        state.refused.remove(namespace);
     }
 }
 

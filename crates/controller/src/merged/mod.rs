@@ -17,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use pillion_core::json;
 use pillion_core::plan::demand::Demands;
-use pillion_core::plan::merged::{Group, Needed, Notice, Plan, Seen, Times, needed, plan};
+use pillion_core::plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
 use pillion_core::service_account::names;
 use pillion_core::time::Timestamp;
 use serde_json::Value;
@@ -29,8 +29,9 @@ use self::seen::Watched;
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
 use crate::sets::Sets;
-use crate::watch::{Change, Subject};
+use crate::watch::{Change, SIDECAR_SET_STATUS, Subject};
 
+pub use ceiling::EXCEEDED;
 pub(crate) use preview::preview;
 pub use uninstall::{Uninstalled, uninstall};
 
@@ -67,7 +68,7 @@ const SETTINGS: &str = "Settings";
 
 fn is_concerned(change: &Change) -> bool {
     // Everything but the objects that only others look at.
-    !matches!(change.kind, "Secret" | "ConfigMap" | "ControllerRevision" | "Lease")
+    !matches!(change.kind, SIDECAR_SET_STATUS | "Secret" | "ConfigMap" | "ControllerRevision" | "Lease")
 }
 
 type ByName<T> = Mutex<BTreeMap<String, T>>;
@@ -96,7 +97,7 @@ impl Controller {
         let name = json::text(&namespace, &["metadata", "name"]).to_owned();
         let sets = self.context.cluster.sets.get(&self.context);
         let plan = self.plan(&namespace, &name, &sets);
-        lock(&self.idle).insert(name.clone(), plan.idle.clone());
+        self.idles(&name, plan.idle.clone());
         self.context.metrics.objects("Role", self.watched.roles.len());
         self.context.metrics.objects("RoleBinding", self.watched.bindings.len());
 
@@ -110,7 +111,8 @@ impl Controller {
                     if outcome.is_used {
                         // It is asked again when it was idle for long enough from now on.
                         let mut idle = lock(&self.idle);
-                        idle.entry(name.clone()).or_default().insert(group.name.clone(), self.context.clock.now());
+                        let idle = idle.entry(name.clone()).or_default();
+                        idle.insert(group.name.clone(), self.context.clock.now());
                     }
                     notices.extend(outcome.notice);
                     if lost::is_about(group) {
@@ -132,12 +134,28 @@ impl Controller {
             }
         }
         self.say(&namespace, &name, &notices, failure.is_none()).await;
-        self.ceiling.update(&self.context, &name, refused).await;
+        if is_going(&namespace) {
+            lock(&self.idle).remove(&name);
+            lock(&self.told).remove(&name);
+            self.ceiling.forget(&name);
+        } else {
+            self.ceiling.update(&self.context, &name, refused).await;
+        }
         match failure {
             Some(failure) => Err(failure),
             None => Ok(plan.look_again.map_or(Done::Settled, |seconds| {
                 Done::LookAgain(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
             })),
+        }
+    }
+
+    /// Remembers what is idle in a namespace, and nothing of one in which nothing is.
+    fn idles(&self, namespace: &str, idle: BTreeMap<String, Timestamp>) {
+        let mut all = lock(&self.idle);
+        if idle.is_empty() {
+            all.remove(namespace);
+        } else {
+            all.insert(namespace.to_owned(), idle);
         }
     }
 
@@ -188,8 +206,12 @@ impl Controller {
         }
         if is_complete {
             let texts: BTreeSet<String> = notices.iter().map(ToString::to_string).collect();
-            if let Some(told) = lock(&self.told).get_mut(name) {
+            let mut all = lock(&self.told);
+            if let Some(told) = all.get_mut(name) {
                 told.retain(|text| texts.contains(text));
+                if told.is_empty() {
+                    all.remove(name);
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::context::Context;
 use crate::queue::{ByNamespace, Done};
-use crate::watch::{Change, phase};
+use crate::watch::{Change, SIDECAR_SET_STATUS, phase};
 use blocked::Blocked;
 use memory::{Attempt, Memory};
 use needs::{Needed, needed};
@@ -85,7 +85,7 @@ pub async fn run(context: Context, options: Options) {
 
 fn is_concerned(change: &Change) -> bool {
     // Whatever makes Pods is listed in `watch`; what others write is not looked at here.
-    !matches!(change.kind, "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
+    !matches!(change.kind, SIDECAR_SET_STATUS | "Role" | "RoleBinding" | "ConfigMap" | "ControllerRevision" | "Secret")
 }
 
 async fn tell_of_settings(context: &Context) {

@@ -101,15 +101,16 @@ impl<T> Kept<T> {
         state.objects.entry(namespace).or_default().insert(name, Arc::new(object));
     }
 
-    pub(super) fn take(&self, namespace: &str, name: &str) {
+    /// Whether it was there.
+    pub(super) fn take(&self, namespace: &str, name: &str) -> bool {
         self.progress.works();
         let mut state = self.write();
-        if let Some(objects) = state.objects.get_mut(namespace) {
-            objects.remove(name);
-            if objects.is_empty() {
-                state.objects.remove(namespace);
-            }
+        let Some(objects) = state.objects.get_mut(namespace) else { return false };
+        let was_there = objects.remove(name).is_some();
+        if objects.is_empty() {
+            state.objects.remove(namespace);
         }
+        was_there
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State<T>> {

@@ -6,12 +6,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+use pillion_core::json;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::own::{Watch, keep};
+use super::own::{Watch, keep_telling};
 use super::subject::{PodObject, Subject, WorkloadObject};
-use super::{Changes, Kept, LOOK_AGAIN};
+use super::{Changes, Kept, LOOK_AGAIN, SIDECAR_SET, SIDECAR_SET_STATUS};
+use crate::merged::EXCEEDED;
 use crate::write::Problem;
 
 /// A kind whose objects make Pods.
@@ -40,6 +42,8 @@ pub(super) const WORKLOADS: &[Workload] = &[
 /// Their group, and the versions in which they are read, the best first: v1beta1 does not say everything that v1alpha1
 /// does where the API server does not convert.
 const SIDECAR_SET_VERSIONS: [&str; 2] = ["apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"];
+
+const POD: &str = "Pod";
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -86,7 +90,8 @@ async fn served<T>(client: &Client, versions: &[&'static str], kind: &str, kept:
 
 pub(super) async fn pods(client: Client, kept: Arc<Kept<Subject>>, changes: Changes) {
     let api = Api::<PodObject>::all_with(client, &ApiResource::erase::<Pod>(&()));
-    keep(Watch::new(api, "Pod"), kept, |pod| Some(Subject::of_pod(pod)), changes).await;
+    let see = |pod| Some(Subject::of_pod(pod));
+    keep_telling(Watch::new(api, POD), kept, see, is_other(POD), changes).await;
 }
 
 pub(super) async fn workloads(client: Client, workload: &'static Workload, kept: Arc<Kept<Subject>>, changes: Changes) {
@@ -95,16 +100,83 @@ pub(super) async fn workloads(client: Client, workload: &'static Workload, kept:
         served(&client, &[api_version], kind, &kept).await;
     }
     let api = Api::<WorkloadObject>::all_with(client, &resource(api_version, kind));
-    keep(Watch::new(api, kind), kept, move |object| Subject::of_workload(kind, object), changes).await;
+    let see = move |object| Subject::of_workload(kind, object);
+    keep_telling(Watch::new(api, kind), kept, see, is_other(kind), changes).await;
+}
+
+/// Kubelets and controllers write the status of Pods and workloads all the time; hardly any of that is looked at.
+fn is_other(kind: &'static str) -> impl Fn(&Subject, &Subject) -> Option<&'static str> {
+    move |before, now| (before != now).then_some(kind)
 }
 
 pub(super) async fn sidecar_sets(client: Client, kept: Arc<Kept<Value>>, changes: Changes) {
-    const KIND: &str = "SidecarSet";
-    let version = served(&client, &SIDECAR_SET_VERSIONS, KIND, &kept).await;
-    let api = Api::<DynamicObject>::all_with(client, &resource(version, KIND));
+    let version = served(&client, &SIDECAR_SET_VERSIONS, SIDECAR_SET, &kept).await;
+    let api = Api::<DynamicObject>::all_with(client, &resource(version, SIDECAR_SET));
     let whole = |mut object: DynamicObject| {
         object.metadata.managed_fields = None;
         serde_json::to_value(object).ok()
     };
-    keep(Watch::new(api, KIND), kept, whole, changes).await;
+    let tell = |before: &Value, now: &Value| Some(told(before, now));
+    keep_telling(Watch::new(api, SIDECAR_SET), kept, whole, tell, changes).await;
+}
+
+/// What a new version of a SidecarSet is: where only counts and conditions are new, no namespace is concerned. OpenKruise
+/// counts Pods there.
+fn told(before: &Value, now: &Value) -> &'static str {
+    const WRITTEN: [&str; 2] = ["resourceVersion", "generation"];
+    fn metadata(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let fields = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
+        fields.filter(|(key, _)| !WRITTEN.contains(&key.as_str()))
+    }
+    fn ceiling(object: &Value) -> Option<&Value> {
+        let mut conditions = json::items(object, &["status", "conditions"]).iter();
+        conditions.find(|condition| json::text(condition, &["type"]) == EXCEEDED)
+    }
+    let is_same = before.get("spec") == now.get("spec")
+        && metadata(before).eq(metadata(now))
+        // What was not granted is looked at again with each namespace.
+        && ceiling(before) == ceiling(now);
+    if is_same { SIDECAR_SET_STATUS } else { SIDECAR_SET }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::counts(json!({"status": {"matchedPods": 2}}), SIDECAR_SET_STATUS)]
+    #[case::a_condition(json!({"status": {"conditions": [{"type": "InBundle", "status": "True"}]}}), SIDECAR_SET_STATUS)]
+    #[case::what_was_not_granted(json!({"status": {"conditions": [{"type": EXCEEDED, "status": "True"}]}}), SIDECAR_SET)]
+    #[case::the_spec(json!({"spec": {"paused": true}}), SIDECAR_SET)]
+    #[case::a_label(json!({"metadata": {"labels": {"a": "b"}}}), SIDECAR_SET)]
+    #[case::its_deletion(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), SIDECAR_SET)]
+    fn of_a_sidecar_set_only_what_it_says_concerns_namespaces(#[case] change: Value, #[case] expected: &str) {
+        let before =
+            json!({"metadata": {"name": "logs", "resourceVersion": "1"}, "spec": {}, "status": {"matchedPods": 1}});
+        let mut now = before.clone();
+        for (part, fields) in change.as_object().into_iter().flatten() {
+            for (key, value) in fields.as_object().into_iter().flatten() {
+                now[part][key] = value.clone();
+            }
+        }
+        now["metadata"]["resourceVersion"] = json!("2");
+        assert_eq!(told(&before, &now), expected);
+    }
+
+    #[test]
+    fn a_pod_is_another_where_what_decides_about_identities_is() {
+        let pod = |labels: Value, phase: &str, ip: &str| {
+            let metadata = json!({"name": "web", "namespace": "shop", "labels": labels});
+            let status = json!({"phase": phase, "podIP": ip});
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": status});
+            Subject::of_pod(serde_json::from_value(pod).expect("a Pod"))
+        };
+        let (tell, before) = (is_other("Pod"), pod(json!({"app": "web"}), "Pending", ""));
+        assert_eq!(tell(&before, &pod(json!({"app": "web"}), "Running", "10.0.0.1")), None);
+        assert_eq!(tell(&before, &pod(json!({"app": "api"}), "Pending", "")), Some("Pod"));
+        assert_eq!(tell(&before, &pod(json!({"app": "web"}), "Failed", "")), Some("Pod"));
+    }
 }

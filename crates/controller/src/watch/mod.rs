@@ -37,6 +37,12 @@ pub(crate) use subject::{PodObject, WorkloadObject};
 
 /// How many changes a controller may be behind before it has to look at everything.
 const BACKLOG: usize = 4096;
+/// A change of a Namespace.
+pub const NAMESPACE: &str = "Namespace";
+/// A change of a SidecarSet.
+pub const SIDECAR_SET: &str = "SidecarSet";
+/// A change of what its status counts and says, which is nothing to Pods.
+pub const SIDECAR_SET_STATUS: &str = "SidecarSetStatus";
 /// How often a kind is looked for that the API server does not serve.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
@@ -188,11 +194,11 @@ async fn keep_namespaces(client: Client, writer: Writer<Namespace>, listed: Prog
             Ok(Event::Init | Event::InitApply(_)) => continue,
             Err(error) => {
                 let problem = own::problem(&error, &rule);
-                tracing::warn!(kind = "Namespace", problem, "watch");
+                tracing::warn!(kind = NAMESPACE, problem, "watch");
                 listed.fail_for_now(problem);
                 continue;
             }
         };
-        let _ = changes.send(Change { kind: "Namespace", namespace });
+        let _ = changes.send(Change { kind: NAMESPACE, namespace });
     }
 }

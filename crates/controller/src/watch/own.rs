@@ -9,10 +9,15 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher as events_of};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::{Change, Changes, Cluster, Kept, Progress};
 use crate::write::Problem;
+
+/// How many of those watches of which there are many list at once. The API server sends away whoever has hundreds of
+/// requests at a time, and with them other requests of the same process.
+static LISTS: Semaphore = Semaphore::const_new(16);
 
 /// Which objects are watched.
 pub struct Watch<K> {
@@ -107,17 +112,31 @@ impl Cluster {
 }
 
 /// Watches objects for as long as it is polled, and keeps what `see` makes of them; what it answers `None` for is not
-/// kept.
-pub(super) async fn keep<K, T>(
+/// kept. Whatever is written to one of them is a change.
+async fn keep<K, T>(watch: Watch<K>, kept: Arc<Kept<T>>, see: impl Fn(K) -> Option<T> + Send, changes: Changes)
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    T: Send + Sync,
+{
+    let change = watch.change;
+    keep_telling(watch, kept, see, |_, _| Some(change), changes).await;
+}
+
+/// As [`keep`]. `tell` says what the change from one version of an object to the next is called; `None` where they are
+/// the same to everybody who looks here, and then the first stays.
+pub(super) async fn keep_telling<K, T>(
     watch: Watch<K>,
     kept: Arc<Kept<T>>,
     see: impl Fn(K) -> Option<T> + Send,
+    tell: impl Fn(&T, &T) -> Option<&'static str> + Send,
     changes: Changes,
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     T: Send + Sync,
 {
-    let Watch { api, kind, change, config, .. } = watch;
+    let Watch { api, kind, change, config, is_one_of_many } = watch;
+    // Nobody closes it, so there is always one.
+    let mut turn = if is_one_of_many { LISTS.acquire().await.ok() } else { None };
     let rule = rule(api.resource_url());
     let all = api.namespace().map(str::to_owned);
     let events = events_of(api, config).default_backoff();
@@ -127,6 +146,7 @@ pub(super) async fn keep<K, T>(
             Ok(Some(event)) => event,
             Ok(None) => return,
             Err(error) => {
+                drop(turn.take());
                 let problem = problem(&error, &rule);
                 if kept.problem().as_ref() != Some(&problem) {
                     tracing::warn!(kind, problem, "watch");
@@ -136,7 +156,7 @@ pub(super) async fn keep<K, T>(
             }
         };
         let place = |object: &K| (object.namespace().unwrap_or_default(), object.name_any());
-        let namespace = match event {
+        let (change, namespace) = match event {
             Event::Init => {
                 kept.start_list();
                 continue;
@@ -149,21 +169,36 @@ pub(super) async fn keep<K, T>(
                 continue;
             }
             Event::InitDone => {
+                drop(turn.take());
                 kept.end_list();
-                all.clone()
+                (change, all.clone())
             }
             Event::Apply(object) => {
                 let (namespace, name) = place(&object);
-                match see(object) {
-                    Some(seen) => kept.put(namespace.clone(), name, seen),
-                    None => kept.take(&namespace, &name),
-                }
-                Some(namespace)
+                let told = match (kept.get(&namespace, &name), see(object)) {
+                    (Some(before), Some(seen)) => {
+                        let told = tell(&before, &seen);
+                        if told.is_some() {
+                            kept.put(namespace.clone(), name, seen);
+                        }
+                        told
+                    }
+                    (None, Some(seen)) => {
+                        kept.put(namespace.clone(), name, seen);
+                        Some(change)
+                    }
+                    (_, None) => kept.take(&namespace, &name).then_some(change),
+                };
+                kept.progress().works();
+                let Some(change) = told else { continue };
+                (change, Some(namespace))
             }
             Event::Delete(object) => {
                 let (namespace, name) = place(&object);
-                kept.take(&namespace, &name);
-                Some(namespace)
+                if !kept.take(&namespace, &name) {
+                    continue;
+                }
+                (change, Some(namespace))
             }
         };
         // Nobody may be listening yet.

@@ -99,6 +99,6 @@ fn a_list_replaces_what_was_there_and_tells_where_something_was() {
     assert!(kept.is_listed());
     assert!(kept.get("a", "one").is_none());
     assert_eq!(kept.get("b", "two").as_deref(), Some(&2));
-    kept.take("b", "two");
+    assert!(kept.take("b", "two") && !kept.take("b", "two"));
     assert!(kept.is_empty() && kept.namespaces().is_empty());
 }

@@ -263,7 +263,7 @@ fn texts(names: &[String]) -> Vec<&str> {
 }
 
 /// Whether a Namespace is being deleted.
-fn is_going(namespace: &Value) -> bool {
+pub fn is_going(namespace: &Value) -> bool {
     json::is_terminating(namespace) || json::text(namespace, &["status", "phase"]) == "Terminating"
 }
 

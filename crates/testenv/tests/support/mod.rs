@@ -4,6 +4,7 @@
 pub mod accounts;
 pub mod burst;
 pub mod clock;
+pub mod controllers;
 pub mod webhook;
 
 use std::fs;

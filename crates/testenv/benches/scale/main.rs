@@ -1,0 +1,126 @@
+//! `make bench-scale`: `pillion controller` in a cluster of 2,000 namespaces.
+//!
+//! The program that is measured is the one of `--program`; this one only makes the cluster and looks.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how it fails.
+
+#[path = "../../tests/scale/mod.rs"]
+mod scale;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+mod reflect;
+mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use pillion_testenv::until;
+use report::{Memory, Report};
+use scale::corpus::Size;
+use scale::process::Process;
+use scale::requests::Request;
+use scale::{Scene, check, servers};
+
+#[derive(clap::Parser)]
+struct Args {
+    /// The pillion to measure.
+    #[arg(long, required_unless_present = "reflect")]
+    program: Option<PathBuf>,
+    #[arg(long, default_value_t = 2000)]
+    namespaces: usize,
+    #[arg(long, default_value_t = 200)]
+    sidecar_sets: usize,
+    #[arg(long, default_value_t = 10_000)]
+    pods: usize,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long it is watched while nothing changes, in seconds.
+    #[arg(long, default_value_t = 600)]
+    rest: u64,
+    /// A document with marks for the figures, which are put there.
+    #[arg(long)]
+    docs: Option<PathBuf>,
+    /// Only keep whole objects, as a plain watch does, for the cluster of this kubeconfig.
+    #[arg(long, hide = true)]
+    reflect: Option<PathBuf>,
+    /// What cargo passes to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// How long nothing happens before it is taken for the end.
+const QUIET: Duration = Duration::from_secs(5);
+const LISTED: Duration = Duration::from_mins(5);
+
+fn tell(text: impl Into<String>) {
+    let _ = writeln!(std::io::stderr(), "{}", text.into());
+}
+
+#[tokio::main]
+async fn main() {
+    let args = Args::parse();
+    if let Some(kubeconfig) = &args.reflect {
+        reflect::run(kubeconfig).await;
+        return;
+    }
+    let size = Size { namespaces: args.namespaces, sidecar_sets: args.sidecar_sets, pods: args.pods, seed: args.seed };
+    let report = measure(&args, size).await;
+    let figures = report.render();
+    let _ = writeln!(std::io::stdout(), "{figures}");
+    if let Some(path) = &args.docs {
+        let document = std::fs::read_to_string(path).unwrap();
+        std::fs::write(path, report::place(&document, &figures)).unwrap();
+    }
+}
+
+async fn measure(args: &Args, size: Size) -> Report {
+    let program = std::fs::canonicalize(args.program.as_ref().unwrap()).unwrap();
+    let cluster = servers().await;
+    let mut scene = Scene::prepare(&cluster, size, &program, QUIET, &tell).await;
+    let server = |program: &str| Process::find(cluster.folder(), program).unwrap();
+    let (api_server, etcd) = (server("kube-apiserver"), server("etcd"));
+    let mut memory = vec![Memory::of("kube-apiserver, before", api_server.usage())];
+    let mut phases = Vec::new();
+    let mut done = |phase: scale::Phase| {
+        tell(format!(
+            "{}: {:.1} s, {:.1} s of CPU, {:.0} MiB",
+            phase.name, phase.compared, phase.cpu, phase.usage.peak
+        ));
+        phases.push(phase);
+    };
+
+    done(scene.start("start, with nothing made").await);
+    let found = scene.check().await;
+    for place in check::samples(&scene.corpus) {
+        check::policy(&scene.client, &scene.corpus, place).await;
+    }
+    done(scene.edit_permissions().await);
+    done(scene.edit_image().await);
+    done(scene.add_namespace().await);
+    done(scene.label_namespaces().await);
+    done(scene.replace_pods().await);
+    scene.check().await;
+    tell(format!("nothing changes for {} s", args.rest));
+    let (rest, rest_cpu) = scene.rest(Duration::from_secs(args.rest)).await;
+    memory.push(Memory::of("pillion controller, the first", scene.process().usage()));
+    scene.stop().await;
+    done(scene.start("restart, with everything made").await);
+    scene.check().await;
+    memory.push(Memory::of("pillion controller, restarted", scene.process().usage()));
+    scene.stop().await;
+
+    tell("a plain watch of the same objects");
+    let arguments = [format!("--reflect={}", cluster.admin_kubeconfig_file().display())];
+    cluster.start_program("reflect", &std::env::current_exe().unwrap(), &arguments).await.unwrap();
+    let listed = async || cluster.log("reflect").contains(reflect::DONE).then_some(());
+    until("everything being listed", LISTED, listed).await.unwrap();
+    let own = std::env::current_exe().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+    memory.push(Memory::of("whole objects, kept by kube's reflectors", server(&own).usage()));
+    memory.push(Memory::of("kube-apiserver, after", api_server.usage()));
+    memory.push(Memory::of("etcd, after", etcd.usage()));
+    let unpaged = scene.log.requests.iter().filter(|request| request.is_unpaged_list()).count();
+    let refused = scene.log.requests.iter().filter(|request: &&Request| request.status == 429).count();
+    Report { size, found, phases, memory, rest, rest_time: args.rest, rest_cpu, unpaged, refused }
+}

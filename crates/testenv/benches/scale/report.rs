@@ -1,0 +1,165 @@
+//! The figures as Markdown: the tables of docs/benchmarks.md, and just as readable in a terminal.
+#![allow(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use crate::scale::Phase;
+use crate::scale::check::Found;
+use crate::scale::corpus::Size;
+use crate::scale::process::Usage;
+use crate::scale::requests::{Request, count};
+
+/// What stands before and after the figures in docs/benchmarks.md.
+const MARKS: [&str; 2] = ["<!-- scale: `make bench-scale-docs` writes it -->\n", "<!-- end of scale -->\n"];
+
+/// What a process holds.
+pub struct Memory {
+    who: &'static str,
+    usage: Usage,
+}
+
+impl Memory {
+    pub fn of(who: &'static str, usage: Usage) -> Self {
+        Self { who, usage }
+    }
+}
+
+/// Everything that was measured.
+pub struct Report {
+    pub size: Size,
+    pub found: Found,
+    pub phases: Vec<Phase>,
+    pub memory: Vec<Memory>,
+    /// What was asked while nothing changed, for so many seconds.
+    pub rest: Vec<Request>,
+    pub rest_time: u64,
+    pub rest_cpu: f64,
+    /// Lists without pages, and requests that were sent away with 429.
+    pub unpaged: usize,
+    pub refused: usize,
+}
+
+impl Report {
+    pub fn render(&self) -> String {
+        let Self { size, found, .. } = self;
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "Commit {}, {}; {} namespaces, {} SidecarSets, {} Pods, seed {}. Needed were {} merged accounts, {} Secrets with \
+             tokens, and a bundle of {:.1} KB in {}.\n",
+            revision(),
+            machine(),
+            size.namespaces,
+            size.sidecar_sets,
+            size.pods,
+            size.seed,
+            found.merged,
+            found.secrets,
+            found.bundle_bytes as f64 / 1e3,
+            if found.config_maps == 1 {
+                "one ConfigMap".to_owned()
+            } else {
+                format!("{} ConfigMaps", found.config_maps)
+            }
+        );
+        let lines: Vec<Vec<String>> = self.phases.iter().map(phase).collect();
+        let head = ["what happens", "last write", "compared", "namespaces", "lists", "other reads", "writes", "CPU"];
+        text.push_str(&table(&head, &lines));
+        text.push('\n');
+        let of = |memory: &Memory| {
+            let Usage { resident, peak, anonymous, .. } = memory.usage;
+            let mebibytes = |count: f64| format!("{count:.0} MiB");
+            vec![memory.who.to_owned(), mebibytes(resident), mebibytes(anonymous), mebibytes(peak)]
+        };
+        let lines: Vec<Vec<String>> = self.memory.iter().map(of).collect();
+        text.push_str(&table(&["memory", "resident", "of it, no files", "at most"], &lines));
+        text.push('\n');
+        text.push_str(&self.rest());
+        let _ = writeln!(
+            text,
+            "\nOf all lists, {} were without pages; {} requests were sent away with 429.",
+            self.unpaged, self.refused
+        );
+        text
+    }
+
+    fn rest(&self) -> String {
+        let seconds = self.rest_time as f64;
+        let of =
+            |(what, count): (String, usize)| vec![what, count.to_string(), format!("{:.3}", count as f64 / seconds)];
+        let mut lines: Vec<Vec<String>> = count(&self.rest).into_iter().map(of).collect();
+        lines.push(of(("all".to_owned(), self.rest.len())));
+        lines.push(vec![
+            "CPU".to_owned(),
+            format!("{:.2} s", self.rest_cpu),
+            format!("{:.4}", self.rest_cpu / seconds),
+        ]);
+        let head = format!("requests in {} s in which nothing changes", self.rest_time);
+        table(&[&head, "", "per second"], &lines)
+    }
+}
+
+fn phase(phase: &Phase) -> Vec<String> {
+    let of = |is_it: &dyn Fn(&str) -> bool| -> usize {
+        phase.requests.iter().filter(|(what, _)| is_it(what)).map(|(_, count)| count).sum()
+    };
+    let (list, get) = (|what: &str| what.starts_with("list "), |what: &str| what.starts_with("get "));
+    vec![
+        phase.name.to_owned(),
+        if phase.written > 0.0 { format!("{:.1} s", phase.written) } else { String::new() },
+        format!("{:.1} s", phase.compared),
+        format!("{:.0}", phase.reconciliations),
+        of(&list).to_string(),
+        of(&get).to_string(),
+        of(&|what| !list(what) && !get(what)).to_string(),
+        format!("{:.1} s", phase.cpu),
+    ]
+}
+
+/// The document with these figures in the place of those that it has.
+pub fn place(document: &str, figures: &str) -> String {
+    let [start, end] = MARKS;
+    let (before, rest) = document.split_once(start).unwrap_or_else(|| panic!("the document has no line {start}"));
+    let (_, after) = rest.split_once(end).unwrap_or_else(|| panic!("the document has no line {end}"));
+    [before, start, "\n", figures, "\n", end, after].concat()
+}
+
+fn revision() -> String {
+    let answer = Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).output();
+    answer.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Such as `2 × AMD EPYC`: without the model, which says nothing of a shared machine.
+fn machine() -> String {
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let models: Vec<&str> = processors
+        .lines()
+        .filter_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map(|(_, model)| model)
+        .collect();
+    let model: Vec<&str> = models.first().unwrap_or(&"").split(' ').take(2).collect();
+    format!("{} × {}, {} {}", models.len(), model.join(" "), std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// A table with columns as wide as what is in them.
+fn table(head: &[&str], lines: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut text = String::new();
+    let mut push = |cells: Vec<String>| {
+        for (cell, width) in cells.iter().zip(&widths) {
+            let _ = write!(text, "| {cell:<width$} ");
+        }
+        text.push_str("|\n");
+    };
+    push(head.iter().map(|name| (*name).to_owned()).collect());
+    push(widths.iter().map(|width| "-".repeat(*width)).collect());
+    for line in lines {
+        push(line.clone());
+    }
+    text
+}
