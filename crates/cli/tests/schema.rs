@@ -197,6 +197,18 @@ fn any_settings() -> impl Strategy<Value = Value> {
     prop_oneof![sound.clone(), damaged(sound)]
 }
 
+/// The same without the members of objects that are `null`.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let members = object.iter().filter(|(_, value)| !value.is_null());
+            members.map(|(key, value)| (key.clone(), without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
@@ -205,7 +217,10 @@ proptest! {
         match Settings::decode(settings.clone()) {
             // Without the gate nobody looks at what SidecarSets say of ServiceAccounts; the schema does.
             Ok(decoded) if decoded.gates.service_account_injection && decoded.validate().is_empty() => {
-                prop_assert_eq!(problems(&settings), Vec::<String>::new());
+                prop_assert_eq!(problems(&without_nulls(&settings)), Vec::<String>::new());
+                // To the policy, `null` is as good as nothing. An editor shows a key that nobody knows all the same.
+                let more: Vec<String> = problems(&settings);
+                prop_assert!(more.iter().all(|problem| problem.contains("Additional properties")), "{:?}", more);
             }
             Ok(_) => {}
             Err(errors) => {

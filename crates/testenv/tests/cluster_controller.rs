@@ -14,6 +14,7 @@ use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 use support::accounts::name_of;
 use support::controllers::{ACCOUNT, Controllers, NAMESPACE};
+use support::sidecar_sets::{merging, set};
 use support::{Installation, SOON, create, dynamic, names, program};
 
 /// The settings of policy and controllers: nothing but where the SidecarSets of the cluster are.
@@ -43,24 +44,6 @@ where
         Ok(found) => found,
         Err(error) => panic!("{error}\n{}", logs(controllers)),
     }
-}
-
-fn set(name: &str, fields: &Value) -> Value {
-    let mut set = json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "containers": [{"name": name, "image": format!("{name}:1")}],
-            "serviceAccountName": name
-        }
-    });
-    json_patch::merge(&mut set["spec"], fields);
-    set
-}
-
-fn merging(name: &str, verb: &str) -> Value {
-    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
-    set(name, &json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]}))
 }
 
 /// Creates SidecarSets, and waits until they say that Pods get them.

@@ -15,25 +15,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use pillion::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
+use support::sidecar_sets::{merging, set};
 use support::{SOON, create, program};
-
-fn set(name: &str, fields: &Value) -> Value {
-    let mut set = json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "containers": [{"name": name, "image": format!("{name}:1")}],
-            "serviceAccountName": name
-        }
-    });
-    json_patch::merge(&mut set["spec"], fields);
-    set
-}
-
-fn merging(name: &str) -> Value {
-    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]});
-    set(name, &json!({"behaviorWhenServiceAccountInjection": "Merge", "serviceAccountPermissions": [rule]}))
-}
 
 /// Runs the command against the cluster; answers the plan and whether anything is in the way.
 fn plan(cluster: &Cluster, more: &[&str]) -> (Value, bool) {
@@ -93,7 +76,7 @@ async fn the_controller_does_what_the_plan_says() {
     });
     create(&Api::<Deployment>::namespaced(client.clone(), "shop"), &deployment).await.unwrap();
     let isolated = set("audit", &json!({"serviceAccountMode": "Isolate"}));
-    let sets = [merging("logs"), merging("metrics"), isolated].map(|set| set.to_string()).join("\n---\n");
+    let sets = [merging("logs", "get"), merging("metrics", "get"), isolated].map(|set| set.to_string()).join("\n---\n");
     until("the definition being served", SOON, async || apply(&client, &sets, "manifests").await.ok()).await.unwrap();
     let settings = json!({
         "featureGates": {"SidecarSetServiceAccountInjection": true},
@@ -125,7 +108,7 @@ async fn the_controller_does_what_the_plan_says() {
     assert_eq!(kinds, expected, "{lines:?}");
 
     // A manifest beside the cluster counts as if it had been applied.
-    fs::write(cluster.folder().join("more.json"), merging("traces").to_string()).unwrap();
+    fs::write(cluster.folder().join("more.json"), merging("traces", "get").to_string()).unwrap();
     let (with_more, _) = plan(&cluster, &["more.json"]);
     let for_three = |plan: &Value| plan.to_string().contains("for the SidecarSets logs, metrics, traces");
     assert!(for_three(&with_more) && !for_three(&planned), "{with_more:#}");

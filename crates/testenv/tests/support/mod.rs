@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod burst;
 pub mod clock;
 pub mod controllers;
+pub mod sidecar_sets;
 pub mod webhook;
 
 use std::fs;
