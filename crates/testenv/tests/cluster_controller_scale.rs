@@ -69,7 +69,13 @@ async fn a_cluster_gets_what_it_needs_and_then_nothing_is_asked() {
     let edit = scene.edit_permissions().await;
     let followed = scene.corpus.places.iter().flat_map(|place| scene.corpus.merged(place));
     let followed = followed.filter(|sets| sets.contains(&EDITED.to_owned())).count();
-    let expected = [("patch configmaps", 1), ("patch roles", followed), ("patch sidecarsets/status", 1)];
+    // Whoever writes a Role looks what else is bound to its accounts (A5-5).
+    let expected = [
+        ("list rolebindings", followed),
+        ("patch configmaps", 1),
+        ("patch roles", followed),
+        ("patch sidecarsets/status", 1),
+    ];
     assert_eq!(edit.requests, counts(&expected));
     scene.check().await;
 
