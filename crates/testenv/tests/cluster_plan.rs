@@ -98,12 +98,12 @@ async fn the_controller_does_what_the_plan_says() {
     let lines = changes(&planned);
     let kinds: Vec<String> = lines.iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
     let expected = [
+        "create ConfigMap pillion-system",
         "create ServiceAccount shop",
         "create Role shop",
         "create RoleBinding shop",
         "create Secret shop",
         "mint Secret shop",
-        "create ConfigMap pillion-system",
     ];
     assert_eq!(kinds, expected, "{lines:?}");
 
