@@ -60,7 +60,8 @@ async fn g_the_life_of_a_merged_account() {
     until("the Pod being seen to go", SOON, async || {
         controller.advance(IDLE);
         place.poke().await;
-        place.objects().await.iter().all(is_marked).then_some(())
+        // On a slow machine they may be gone by the next time: the clock goes on.
+        place.objects().await.iter().all(|object| object.is_none() || is_marked(object)).then_some(())
     })
     .await
     .unwrap();
