@@ -22,7 +22,6 @@ pub mod json;
 pub mod lookup;
 pub mod names;
 mod node;
-pub mod ordered;
 pub mod outcome;
 pub mod pattern;
 // For controllers: the module has no part in it, and a small std of its own.

@@ -3,8 +3,9 @@
 //! The host answers them one by one; each is asked at most once per request ([`Memo`]) and only when a rule needs
 //! it. "Not found" and "could not ask" are different answers: the first is a fact, the second means try again.
 
+use std::collections::BTreeMap;
+
 use crate::format;
-use crate::ordered::Map;
 use std::cell::RefCell;
 
 use serde_json::Value;
@@ -53,7 +54,7 @@ pub trait Lookup {
 /// Asks each question once.
 pub struct Memo<'a> {
     inner: &'a dyn Lookup,
-    answers: RefCell<Map<ObjectRef, Answer>>,
+    answers: RefCell<BTreeMap<ObjectRef, Answer>>,
 }
 
 impl<'a> Memo<'a> {

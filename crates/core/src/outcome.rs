@@ -1,6 +1,6 @@
 //! What an admission answers.
 
-use crate::ordered::{Map, Set};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use serde_json::Value;
@@ -85,7 +85,7 @@ impl fmt::Display for Reason {
 
 /// A refusal: at least one reason, sorted, none twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(Set<Reason>);
+pub struct Refusal(BTreeSet<Reason>);
 
 /// The longest message of a refusal, in bytes; the rest is counted, not printed.
 const MESSAGE_MAX: usize = 8 * 1024;
@@ -93,7 +93,7 @@ const MESSAGE_MAX: usize = 8 * 1024;
 impl Refusal {
     /// The refusal for `reasons`, or nothing where there are none.
     pub fn of(reasons: impl IntoIterator<Item = Reason>) -> Option<Self> {
-        let reasons: Set<Reason> = reasons.into_iter().collect();
+        let reasons: BTreeSet<Reason> = reasons.into_iter().collect();
         (!reasons.is_empty()).then_some(Self(reasons))
     }
 
@@ -132,7 +132,7 @@ impl Refusal {
 
 impl From<Reason> for Refusal {
     fn from(reason: Reason) -> Self {
-        Self(Set::from([reason]))
+        Self(BTreeSet::from([reason]))
     }
 }
 
@@ -155,14 +155,14 @@ pub struct Outcome {
     /// Texts for the user; the policy cuts them to the API server's limits.
     pub warnings: Vec<String>,
     /// Annotations of the audit event, by name.
-    pub audit: Map<&'static str, String>,
+    pub audit: BTreeMap<&'static str, String>,
 }
 
 impl From<Verdict> for Outcome {
     fn from(verdict: Verdict) -> Self {
         let audit = match &verdict {
             Verdict::Refused(refusal) => audit::refused(refusal),
-            Verdict::Unchanged | Verdict::Mutated(_) => Map::new(),
+            Verdict::Unchanged | Verdict::Mutated(_) => BTreeMap::new(),
         };
         Self { verdict, warnings: Vec::new(), audit }
     }

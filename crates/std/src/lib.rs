@@ -11,7 +11,7 @@
 #[doc(hidden)]
 pub extern crate alloc as __alloc;
 
-pub use __alloc::{borrow, boxed, fmt, format, rc, slice, str, string, sync};
+pub use __alloc::{borrow, boxed, collections, fmt, format, rc, slice, str, string, sync};
 pub use core::{
     array, assert, assert_eq, assert_ne, cell, char, clone, cmp, concat, convert, debug_assert, default, error, hash,
     iter, marker, matches, mem, num, ops, option, panic, primitive, result, stringify, time, todo, unreachable, write,

@@ -1,6 +1,7 @@
 //! Annotations of the audit event. The API server puts the webhook's name before each key.
 
-use crate::ordered::{Map, Set};
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::outcome::Refusal;
 use crate::service_account::decide::Decision;
 
@@ -21,9 +22,9 @@ pub const REFUSED_BECAUSE: &str = "refused-because";
 pub const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
 
 /// What was injected; nothing where nothing was.
-pub fn injected(sidecars: &Map<String, Vec<String>>) -> Map<&'static str, String> {
+pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static str, String> {
     if sidecars.is_empty() {
-        return Map::new();
+        return BTreeMap::new();
     }
     let (mut sets, mut containers) = (String::new(), String::new());
     for (set, names) in sidecars.iter() {
@@ -32,14 +33,14 @@ pub fn injected(sidecars: &Map<String, Vec<String>>) -> Map<&'static str, String
             add(&mut containers, &[set, "/", name]);
         }
     }
-    let mut annotations = Map::new();
+    let mut annotations = BTreeMap::new();
     annotations.insert(INJECTED_SIDECAR_SETS, sets);
     annotations.insert(INJECTED_CONTAINERS, containers);
     annotations
 }
 
 /// Adds who got an identity, and who did not.
-pub fn identities(decision: &Decision, annotations: &mut Map<&'static str, String>) {
+pub fn identities(decision: &Decision, annotations: &mut BTreeMap<&'static str, String>) {
     let (mut given, mut skipped) = (String::new(), String::new());
     for grant in &decision.grants {
         add(&mut given, &[&grant.sidecar_set, "/", &grant.account]);
@@ -55,15 +56,15 @@ pub fn identities(decision: &Decision, annotations: &mut Map<&'static str, Strin
 }
 
 /// Who refused and why.
-pub fn refused(refusal: &Refusal) -> Map<&'static str, String> {
-    let mut sets = Set::new();
+pub fn refused(refusal: &Refusal) -> BTreeMap<&'static str, String> {
+    let mut sets = BTreeSet::new();
     for set in refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()) {
         sets.insert(set);
     }
-    let mut annotations = Map::new();
+    let mut annotations = BTreeMap::new();
     annotations.insert(REFUSED_BECAUSE, refusal.code().name().to_owned());
     if !sets.is_empty() {
-        annotations.insert(REFUSED_BY, sets.into_vec().join(","));
+        annotations.insert(REFUSED_BY, Vec::from_iter(sets).join(","));
     }
     annotations
 }

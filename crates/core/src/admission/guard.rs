@@ -1,11 +1,11 @@
 //! Admission of what is not injected, but could undo or steal an identity (`serviceaccounts.md` C4, E, G8).
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::World;
 use super::bundle_ref::{self, Asker, Notice};
 use crate::lookup::{Lookup, Memo};
-use crate::ordered::Set;
 use crate::outcome::{Outcome, Refusal, Verdict};
 use crate::request::{Operation, Request, Target};
 use crate::select::{self, compiled::CompiledSet};
@@ -72,14 +72,14 @@ pub fn admit(request: &Request, target: Target, settings: &Settings, world: Worl
 /// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the
 /// Namespace cannot be read, it might match.
 fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Lookup) -> Vec<String> {
-    let mut users = Set::new();
+    let mut users = BTreeSet::new();
     for set in sets {
         let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
         if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
             users.insert(set.name().to_owned());
         }
     }
-    users.into_vec()
+    users.into_iter().collect()
 }
 
 #[cfg(test)]

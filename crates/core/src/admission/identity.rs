@@ -1,5 +1,7 @@
 //! The identities of sidecars in a Pod (`serviceaccounts.md` A4, A5, B10, E).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::field::FieldPath;
@@ -7,7 +9,6 @@ use crate::inject::clash;
 use crate::inject::container::names_in_pod;
 use crate::json;
 use crate::lookup::Lookup;
-use crate::ordered::{Map, Set};
 use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::author;
@@ -155,11 +156,11 @@ pub fn assert(
 pub fn owners(sets: &[SidecarSet]) -> Owners {
     let mut owners = Owners::new();
     for set in sets {
-        let mut containers = Set::new();
+        let mut containers = BTreeSet::new();
         for (list, _, sidecar) in clash::sidecars(set) {
             containers.extend(names_in_pod(sidecar, list));
         }
-        owners.insert(set.name().to_owned(), containers.into_vec());
+        owners.insert(set.name().to_owned(), containers.into_iter().collect());
     }
     owners
 }
@@ -171,7 +172,7 @@ pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
         reasons.push(decide::foreign_merged(account(pod)));
     }
     if gate {
-        reasons.append(&mut tokens::intruders(pod, &Map::new()));
+        reasons.append(&mut tokens::intruders(pod, &BTreeMap::new()));
     }
     reasons
 }

@@ -1,5 +1,7 @@
 //! Admission of a Pod: select, inject, say what was done (sections 4 and 5).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::audit;
@@ -10,7 +12,6 @@ use crate::gates::Gates;
 use crate::inject::{self, Injected};
 use crate::json;
 use crate::lookup::{Lookup, Memo};
-use crate::ordered::Map;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::pod::Pod;
 use crate::select::compiled::CompiledSet;
@@ -133,7 +134,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     };
     let mut injected = inject::inject(pod, &sets, how).unwrap_or_else(|more| {
         reasons.extend(more);
-        Injected { pod: request.object.clone(), sidecars: Map::new(), warnings: Vec::new() }
+        Injected { pod: request.object.clone(), sidecars: BTreeMap::new(), warnings: Vec::new() }
     });
     let mut audit = audit::injected(&injected.sidecars);
     injected.warnings.extend(identities.warnings.iter().cloned());

@@ -4,10 +4,11 @@
 //! some names. A Pod has few labels and one namespace, so few anchors are looked up, however many sets there are. A set
 //! that asks for nothing of the kind is found always.
 
+use std::collections::BTreeSet;
+
 use super::BundleError;
 use super::layout::{ANCHOR, Parts, number};
 use crate::json::Object;
-use crate::ordered::Set;
 
 /// What a Pod has, or must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,17 +44,17 @@ impl Anchor<'_> {
 pub fn find(parts: &Parts<'_>, namespace: &str, labels: Option<&Object>) -> Result<Vec<usize>, BundleError> {
     let anchors = parts.anchors()?;
     let (anchors, _) = anchors.as_chunks::<ANCHOR>();
-    let mut found = Set::new();
+    let mut found = BTreeSet::new();
     add(anchors, Anchor::Always.hash(), &mut found)?;
     add(anchors, Anchor::Namespace(namespace).hash(), &mut found)?;
     for (key, value) in labels.into_iter().flatten() {
         add(anchors, Anchor::Label(key, value.as_str().unwrap_or_default()).hash(), &mut found)?;
     }
-    Ok(found.into_vec())
+    Ok(found.into_iter().collect())
 }
 
 /// Adds the sets with this anchor; anchors are in ascending order.
-fn add(anchors: &[[u8; ANCHOR]], hash: u32, found: &mut Set<usize>) -> Result<(), BundleError> {
+fn add(anchors: &[[u8; ANCHOR]], hash: u32, found: &mut BTreeSet<usize>) -> Result<(), BundleError> {
     let hash = hash as usize;
     let first = anchors.partition_point(|anchor| number(anchor, 0).is_ok_and(|own| own < hash));
     for anchor in anchors.iter().skip(first) {

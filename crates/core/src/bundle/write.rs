@@ -1,5 +1,7 @@
 //! Making a bundle.
 
+use std::collections::BTreeMap;
+
 use pillion_codec::base64;
 use pillion_codec::checksum::checksum;
 use serde_json::Value;
@@ -10,7 +12,6 @@ use super::layout::checksum_of;
 use crate::hash::{self, DIGESTS};
 use crate::json::{self, Object};
 use crate::names;
-use crate::ordered::{Map, sort_by};
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
@@ -32,7 +33,7 @@ const VALUES_MAX: usize = 16;
 /// The bundle of some sets: the same text for the same sets in any order. Names are unique.
 pub fn write(sets: &[SidecarSet]) -> String {
     let mut sets: Vec<SidecarSet> = sets.iter().map(prepared).collect();
-    sort_by(&mut sets, |one, other| one.name().cmp(other.name()));
+    sets.sort_by(|one, other| one.name().cmp(other.name()));
     let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
     let bodies: Vec<String> = sets.iter().map(|set| json::shown(&body(set))).collect();
     let digests = sets.len() <= DIGESTS_MAX;
@@ -168,9 +169,9 @@ fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
 fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();
     let choices: Vec<Vec<Vec<Anchor<'_>>>> = compiled.iter().map(choices).collect();
-    let mut uses: Map<Anchor<'_>, usize> = Map::new();
+    let mut uses: BTreeMap<Anchor<'_>, usize> = BTreeMap::new();
     for anchor in choices.iter().flatten().flatten() {
-        *uses.or_default(*anchor) += 1;
+        *uses.entry(*anchor).or_default() += 1;
     }
     let crowd = |condition: &Vec<Anchor<'_>>| -> usize {
         condition.iter().map(|anchor| uses.get(anchor).copied().unwrap_or_default()).sum()
@@ -182,7 +183,7 @@ fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
             None => anchors.push((Anchor::Always.hash(), set)),
         }
     }
-    sort_by(&mut anchors, Ord::cmp);
+    anchors.sort_by(Ord::cmp);
     anchors.dedup();
     anchors
 }

@@ -2,6 +2,8 @@
 //!
 //! The decision is admission's own ([`Identities`]); what stands here only says what comes of it.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -10,7 +12,6 @@ use crate::admission::pod::{Context, PodRequest};
 use crate::inject;
 use crate::json;
 use crate::lookup::Lookup;
-use crate::ordered::Map;
 use crate::outcome::{Outcome, Verdict};
 use crate::pod::{self, Pod};
 use crate::select::compiled::CompiledSet;
@@ -113,7 +114,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The Pod's identity, and those of its SidecarSets by name.
-pub(super) type Explained = (Option<PodIdentity>, Map<String, Identity>);
+pub(super) type Explained = (Option<PodIdentity>, BTreeMap<String, Identity>);
 
 /// Explains what `outcome` does to the identities of `sets`, which are in effect.
 pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
@@ -121,7 +122,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
     // What cannot be understood is a reason to refuse, and is told as one.
     let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
     let each = |result: &dyn Fn(&Asking) -> Given| {
-        let mut identities = Map::new();
+        let mut identities = BTreeMap::new();
         for set in &asking {
             let Asking { sidecar_set, account, declared } = set;
             let (mode, on_conflict) = (declared.mode, declared.on_conflict);
@@ -131,7 +132,7 @@ pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], ou
         identities
     };
     if asking.is_empty() {
-        return (None, Map::new());
+        return (None, BTreeMap::new());
     }
     if !context.gates.service_account_injection {
         return (None, each(&|_| Given::GateOff));

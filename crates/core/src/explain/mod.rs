@@ -19,7 +19,6 @@ use self::revision::Revision;
 use crate::admission::pod::{self as admission, Context, PodRequest};
 use crate::field::FieldPath;
 use crate::lookup::Memo;
-use crate::ordered::sort_by;
 use crate::outcome::{Outcome, Verdict};
 use crate::pod::Pod;
 use crate::select::compiled::CompiledSet;
@@ -148,7 +147,7 @@ fn sets(
             Candidate { compiled, manifest, blockers }
         })
         .collect();
-    sort_by(&mut all, |one, other| {
+    all.sort_by(|one, other| {
         let rank = |candidate: &Candidate<'_>| !candidate.compiled.is_bound_to(query.namespace);
         rank(one).cmp(&rank(other)).then_with(|| one.compiled.name.cmp(other.compiled.name))
     });

@@ -3,12 +3,13 @@
 //! The reference lets a sidecar take the place of an app container of the same name. Here that is refused, unless
 //! the Pod's own record says that the container came from the same `SidecarSet`: then the Pod is being admitted again.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::container::{self, List};
 use super::records::Records;
 use crate::field::Place;
-use crate::ordered::Map;
 use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
@@ -16,7 +17,7 @@ use crate::sidecar_set::{self, SidecarSet};
 /// Every name that two sidecars, or a sidecar and the Pod, both want.
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    let mut owners: Map<String, Claim<'_>> = Map::new();
+    let mut owners: BTreeMap<String, Claim<'_>> = BTreeMap::new();
     for set in sets {
         for (list, index, sidecar) in sidecars(set) {
             for name in container::names_in_pod(sidecar, list) {

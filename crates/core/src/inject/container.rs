@@ -1,11 +1,12 @@
 //! Making the containers that a `SidecarSet` adds to a Pod (M-14 to M-21).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::sources::{self, Missing, Own};
 use crate::json;
 use crate::names;
-use crate::ordered::Set;
 use crate::pod;
 use crate::sidecar_set;
 
@@ -111,7 +112,7 @@ pub fn build(
 
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
 fn merged_env(env: &[Value], more: &[&Value]) -> Vec<Value> {
-    let mut taken: Set<&str> = Set::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut merged = env.to_vec();
     for variable in env {
         taken.insert(pod::name(variable));
@@ -133,7 +134,7 @@ fn variable(name: &str, key: &str, value: Value) -> Value {
 /// Adds shared mounts and devices whose paths are free (M-18, M-19). Devices come second: they must not collide with
 /// the mounts just added.
 fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devices: &[&Value]) {
-    let mut paths: Set<&str> = Set::new();
+    let mut paths: BTreeSet<&str> = BTreeSet::new();
     let lists = [("volumeMounts", "mountPath", mounts), ("volumeDevices", "devicePath", devices)];
     for (key, path, _) in lists {
         for item in json::items(sidecar, &[key]) {

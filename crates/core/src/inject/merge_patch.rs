@@ -1,9 +1,10 @@
 //! JSON merge patch on annotation values (M-10, M-11; RFC 7386).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::json::{self, Object};
-use crate::ordered::Set;
 
 /// Why a merge is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub fn merge(document: &str, patch: &str) -> Result<Value, MergeError> {
 }
 
 fn merge_objects(document: &mut Object, patch: Object) {
-    let mut deleted = Set::new();
+    let mut deleted = BTreeSet::new();
     for (key, value) in patch {
         match (document.get_mut(&key), value) {
             (None, Value::Null) => {}

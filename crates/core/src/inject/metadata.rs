@@ -1,12 +1,13 @@
 //! patchPodMetadata: annotations that `SidecarSet`s put on a Pod (M-10 to M-12).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
 use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
-use crate::ordered::Map;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
 
@@ -56,7 +57,7 @@ impl Write<'_> {
 /// The annotations of a Pod after the patches of `sets`, in their order, `None` where nothing changes; and every merge
 /// that is impossible, by `SidecarSet` and annotation.
 pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Object>, Vec<Reason>) {
-    let mut writes: Map<&str, Vec<Write<'_>>> = Map::new();
+    let mut writes: BTreeMap<&str, Vec<Write<'_>>> = BTreeMap::new();
     for set in sets {
         collect(set, &mut writes);
     }
@@ -76,7 +77,7 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
     (patched, reasons)
 }
 
-fn collect<'a>(set: &'a SidecarSet, writes: &mut Map<&'a str, Vec<Write<'a>>>) {
+fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>>>) {
     for (entry, patch) in json::items(set.as_value(), &["spec", "patchPodMetadata"]).iter().enumerate() {
         let policy = match json::text(patch, &["patchPolicy"]) {
             "" | "Retain" => Policy::Retain,
@@ -86,7 +87,7 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut Map<&'a str, Vec<Write<'a>>>) {
             _ => continue,
         };
         for (key, text) in json::string_map(patch, &["annotations"]) {
-            writes.or_default(key).push(Write { set: set.name(), entry, policy, text });
+            writes.entry(key).or_default().push(Write { set: set.name(), entry, policy, text });
         }
     }
 }

@@ -14,6 +14,8 @@ pub mod resources;
 pub mod sources;
 pub mod warnings;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use self::container::{List, Sidecar};
@@ -23,7 +25,6 @@ use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
-use crate::ordered::{Map, Set, sort_by};
 use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
@@ -47,7 +48,7 @@ pub struct Injected {
     pub pod: Value,
     /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
     /// injected.
-    pub sidecars: Map<String, Vec<String>>,
+    pub sidecars: BTreeMap<String, Vec<String>>,
     /// What may surprise the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -60,8 +61,8 @@ struct Plan<'a> {
     volumes: Vec<(&'a str, Value)>,
     secrets: Vec<&'a Value>,
     records: Vec<Record>,
-    annotations: Map<String, String>,
-    working: Map<String, String>,
+    annotations: BTreeMap<String, String>,
+    working: BTreeMap<String, String>,
     missing: Vec<(&'a str, String, Missing)>,
 }
 
@@ -91,7 +92,7 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Inj
     }
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
         let pod = source.as_value().clone();
-        return Ok(Injected { pod, sidecars: Map::new(), warnings: Vec::new() });
+        return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
     }
     Ok(apply(source, sets, &mut plan, (records, without_image)))
 }
@@ -109,7 +110,7 @@ impl<'a> Plan<'a> {
         let targets = resources::Targets::of(pod, sets, records);
         let own = Own::of(pod, sets, context.hides_tokens);
         for set in sets {
-            let mut listed = Set::new();
+            let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
             for (list, index, sidecar) in clash::sidecars(set) {
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
@@ -132,9 +133,9 @@ impl<'a> Plan<'a> {
                 self.records.push(record(set, listed, context.now));
             }
         }
-        sort_by(&mut self.init_containers, |one, other| one.name().cmp(other.name()));
+        self.init_containers.sort_by(|one, other| one.name().cmp(other.name()));
         if context.sort_by_name {
-            sort_by(&mut self.containers, |one, other| one.name().cmp(other.name()));
+            self.containers.sort_by(|one, other| one.name().cmp(other.name()));
         }
     }
 
@@ -184,12 +185,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn record(set: &SidecarSet, sidecars: Set<String>, now: Timestamp) -> Record {
+fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Record {
     Record {
         time: Some(now),
         hash: set.hash().to_owned(),
         set: set.name().to_owned(),
-        sidecars: Some(sidecars.into_vec()),
+        sidecars: Some(sidecars.into_iter().collect()),
         revision: json::text(set.as_value(), &["status", "latestRevision"]).to_owned(),
     }
 }
@@ -200,9 +201,9 @@ fn apply(
     plan: &mut Plan<'_>,
     (mut records, mut without_image): (Records, Records),
 ) -> Injected {
-    let mut sidecars: Map<String, Vec<String>> = Map::new();
+    let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for sidecar in plan.init_containers.iter().chain(&plan.containers) {
-        sidecars.or_default(sidecar.set.clone()).push(sidecar.name().to_owned());
+        sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
     }
     let mut warnings = warnings::missing(&plan.missing);
     warnings.append(&mut warnings::job(source, &plan.containers));

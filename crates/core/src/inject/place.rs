@@ -1,11 +1,12 @@
 //! Putting sidecars into the Pod's lists (M-23 to M-27).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::container::{List, Sidecar};
 use super::readmission;
 use crate::json::{self, Object};
-use crate::ordered::Set;
 use crate::pod;
 
 /// Puts sidecars into one of the Pod's lists: in the place of a container of the same name, else before or after all
@@ -17,7 +18,7 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     let Some(existing) = json::list_mut(spec, list.key()) else { return };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     // A stored set may have one name twice: each of its containers gets a place of its own.
-    let mut taken = Set::new();
+    let mut taken = BTreeSet::new();
     for sidecar in sidecars {
         let Sidecar { container, before: goes_before, .. } = sidecar;
         let (mut place, mut is_ours) = (None, false);
@@ -82,7 +83,7 @@ pub fn pull_secrets(spec: &mut Object, secrets: &[&Value]) {
         return;
     }
     let Some(existing) = json::list_mut(spec, "imagePullSecrets") else { return };
-    let mut names = Set::new();
+    let mut names = BTreeSet::new();
     existing.retain(|secret| names.insert(pod::name(secret).to_owned()));
     for secret in secrets {
         if names.insert(pod::name(secret).to_owned()) {

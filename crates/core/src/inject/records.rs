@@ -1,12 +1,13 @@
 //! What a Pod says about the sidecars in it: the hash annotations and the injected list (M-13, M-28).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
-use crate::ordered::{Map, Set};
 use crate::outcome::{Code, Reason};
 use crate::time::Timestamp;
 
@@ -71,7 +72,7 @@ impl Record {
 
 /// One of the two hash annotations: records by the name of the `SidecarSet`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Records(Map<String, Record>);
+pub struct Records(BTreeMap<String, Record>);
 
 impl Records {
     /// Reads annotation `key`. The legacy form, a map from name to hash, is understood.
@@ -99,7 +100,7 @@ impl Records {
     }
 
     fn decode_by(object: &Object, decode: fn(&str, &Value) -> Option<Record>) -> Option<Self> {
-        let mut records = Map::new();
+        let mut records = BTreeMap::new();
         for (key, value) in object {
             records.insert(key.clone(), decode(key, value)?);
         }
@@ -191,21 +192,21 @@ pub fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<It
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
         .filter(|list| !list.is_empty());
-    let mut names = Set::new();
+    let mut names = BTreeSet::new();
     for name in before.into_iter().flat_map(|list| list.split(',')) {
         names.insert(name);
     }
     for set in sets {
         names.insert(set);
     }
-    names.into_vec().join(",")
+    Vec::from_iter(names).join(",")
 }
 
 /// Which half of each hot-upgrade pair works. A value that is no JSON object counts as empty (M-13).
-pub fn working_hot_upgrade(annotations: Option<&Object>) -> Map<String, String> {
+pub fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, String> {
     let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
     let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
-    let mut halves = Map::new();
+    let mut halves = BTreeMap::new();
     for (name, half) in value.as_ref().and_then(Value::as_object).into_iter().flatten() {
         halves.insert(name.clone(), half.as_str().unwrap_or_default().to_owned());
     }

@@ -1,5 +1,7 @@
 //! resourcesPolicy: resources of a sidecar computed from those of the Pod's containers (M-14, section 5.6).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::container::{self, List};
@@ -7,7 +9,6 @@ use super::{clash, records::Records};
 use crate::expression::ResourcesPolicy;
 use crate::field::{FieldPath, Place};
 use crate::json;
-use crate::ordered::Set;
 use crate::outcome::{Code, Reason};
 use crate::pattern::Pattern;
 use crate::pod::{self, Pod};
@@ -23,7 +24,7 @@ impl<'a> Targets<'a> {
     /// Leaves out what has the name of a sidecar, and halves of hot-upgrade pairs that the Pod's records list: those
     /// were injected when this Pod was admitted before.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
-        let mut names: Set<String> = Set::new();
+        let mut names: BTreeSet<String> = BTreeSet::new();
         for set in sets {
             for (list, _, sidecar) in clash::sidecars(set) {
                 names.insert(pod::name(sidecar).to_owned());

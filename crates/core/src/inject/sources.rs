@@ -1,11 +1,12 @@
 //! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::container::{self, List};
 use crate::format;
 use crate::json;
-use crate::ordered::{Map, Set};
 use crate::pod::{self, Pod};
 use crate::service_account::tokens;
 use crate::sidecar_set::SidecarSet;
@@ -23,7 +24,7 @@ impl<'a> Own<'a> {
     /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar. With
     /// `hides_tokens`, mounts through which a container gets a ServiceAccount's token are not shared.
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], hides_tokens: bool) -> Self {
-        let mut sidecars = Set::new();
+        let mut sidecars = BTreeSet::new();
         for set in sets {
             for sidecar in set.containers() {
                 for name in container::names_in_pod(sidecar, List::Containers) {
@@ -65,7 +66,7 @@ pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec
             continue;
         }
         // The first of a name wins.
-        let mut env = Map::new();
+        let mut env = BTreeMap::new();
         for variable in json::items(container, &["env"]).iter().rev() {
             env.insert(pod::name(variable), variable);
         }
@@ -131,7 +132,7 @@ pub enum Missing {
 pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
     for entry in json::items(sidecar, &["transferEnv"]) {
-        let mut wanted = Set::new();
+        let mut wanted = BTreeSet::new();
         for name in json::items(entry, &["envNames"]).iter().filter_map(Value::as_str) {
             wanted.insert(name);
         }
@@ -159,7 +160,7 @@ pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing
 
 fn take<'a>(
     source: &str,
-    wanted: &Set<&str>,
+    wanted: &BTreeSet<&str>,
     own: &Own<'a>,
     variables: &mut Vec<&'a Value>,
     missing: &mut Vec<Missing>,
@@ -168,7 +169,7 @@ fn take<'a>(
         return;
     }
     let mut is_there = false;
-    let mut env = Map::new();
+    let mut env = BTreeMap::new();
     for container in &own.containers {
         if pod::name(container) == source {
             is_there = true;

@@ -1,5 +1,7 @@
 //! What injection does that may surprise (the issue of parity): said once, on one line, with the remedy.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::clash;
@@ -8,13 +10,12 @@ use super::place::Shadowed;
 use super::readmission;
 use super::sources::Missing;
 use crate::json;
-use crate::ordered::Set;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::SidecarSet;
 
 /// Variables that a transferEnv entry names and that the Pod does not have (M-16).
 pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
-    let mut unique = Set::new();
+    let mut unique = BTreeSet::new();
     for (set, sidecar, missing) in missing {
         let what = match missing {
             Missing::Container(name) if name.is_empty() => "transferEnv names no source container".to_owned(),
@@ -27,12 +28,12 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
         };
         unique.insert(["SidecarSet ", set, ": ", sidecar, ": ", &what, "; nothing was copied"].concat());
     }
-    unique.into_vec()
+    unique.into_iter().collect()
 }
 
 /// Volumes of a set that gave way to a different volume of the same name (M-26).
 pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
-    let mut unique = Set::new();
+    let mut unique = BTreeSet::new();
     for Shadowed { set, volume, by } in shadowed {
         if !readmission::covers_volume(by, volume) {
             let text = [
@@ -45,7 +46,7 @@ pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
             unique.insert(text.concat());
         }
     }
-    unique.into_vec()
+    unique.into_iter().collect()
 }
 
 /// Plain sidecars in a Pod of a Job: it does not finish before they do.
@@ -69,14 +70,14 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
 /// Mounts of volumes that are not among `volumes`, those of the Pod after injection: the API server will refuse the
 /// Pod (M-26).
 pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
-    let mut known = Set::new();
+    let mut known = BTreeSet::new();
     for volume in volumes {
         known.insert(pod::name(volume));
     }
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {
-            let mut unknown = Set::new();
+            let mut unknown = BTreeSet::new();
             for list in ["volumeMounts", "volumeDevices"] {
                 for item in json::items(sidecar, &[list]) {
                     if !known.contains(pod::name(item)) {
@@ -84,7 +85,7 @@ pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
                     }
                 }
             }
-            for volume in unknown.into_vec() {
+            for volume in unknown {
                 let text = [
                     "SidecarSet ",
                     set.name(),

@@ -1,11 +1,11 @@
 //! Text to program.
 
+use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::str::Chars;
 
 use super::program::{Class, Look, Program, Step};
 use crate::format;
-use crate::ordered::Set;
 
 /// The most repetitions that RE2 allows.
 const REPEAT_MAX: u32 = 1000;
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Program, String> {
         rest: text.chars().peekable(),
         flags: Flags { folded: false, lines: false, any: false },
         classes: Vec::new(),
-        names: Set::new(),
+        names: BTreeSet::new(),
     };
     let part = parser.alternatives(0)?;
     if parser.rest.peek().is_some() {
@@ -86,7 +86,7 @@ struct Parser<'a> {
     flags: Flags,
     classes: Vec<Class>,
     /// The names of groups, each of which may be given once.
-    names: Set<String>,
+    names: BTreeSet<String>,
 }
 
 impl Parser<'_> {

@@ -8,7 +8,6 @@ use super::scalar;
 use super::{Field, Kind, Omit, Schema};
 use crate::go_json::{separate, sorted, write_sorted, write_string};
 use crate::json::Object;
-use crate::ordered::sort_by;
 
 /// Which JSON is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub fn write_object(out: &mut String, value: Option<&Value>, schema: &Schema, st
         }
         Style::Generic => {
             let mut fields: Vec<&Field> = schema.fields.iter().collect();
-            sort_by(&mut fields, |one, other| one.name.cmp(other.name));
+            fields.sort_by(|one, other| one.name.cmp(other.name));
             for field in fields {
                 write_field(out, object, field, style);
             }

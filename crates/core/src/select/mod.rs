@@ -4,6 +4,8 @@ pub mod compiled;
 pub mod draw;
 pub mod revision;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use self::compiled::{CompiledSet, Namespaces};
@@ -11,7 +13,6 @@ use crate::controller_revision::ControllerRevision;
 use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
-use crate::ordered::{Set, sort_by};
 use crate::outcome::{Code, Reason};
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;
@@ -46,7 +47,7 @@ pub struct Sources<'a> {
 /// the Pod is to be refused; the sets are there to name what else is wrong.
 pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> (Vec<SidecarSet>, Vec<Reason>) {
     let mut reasons = Vec::new();
-    let mut bases = Set::new();
+    let mut bases = BTreeSet::new();
     let mut matched: Vec<&CompiledSet<'_>> = Vec::new();
     for set in sets {
         match is_match(set, query, sources.lookup) {
@@ -59,7 +60,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
             }
         }
     }
-    sort_by(&mut matched, |one, other| {
+    matched.sort_by(|one, other| {
         let rank = |set: &CompiledSet<'_>| !set.is_bound_to(query.namespace);
         rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
     });

@@ -1,6 +1,6 @@
 //! Whether two selectors can match the same object.
 
-use crate::ordered::{Set, sort_by};
+use std::collections::BTreeSet;
 
 use super::{Op, Requirement, Selector};
 
@@ -11,7 +11,7 @@ use super::{Op, Requirement, Selector};
 /// `NotIn` never rules the presence of a label out.
 pub fn overlap(one: &Selector<'_>, other: &Selector<'_>) -> bool {
     let mut all: Vec<&Requirement<'_>> = one.requirements().iter().chain(other.requirements()).collect();
-    sort_by(&mut all, |one, other| one.key.cmp(other.key));
+    all.sort_by(|one, other| one.key.cmp(other.key));
     all.chunk_by(|left, right| left.key == right.key).all(satisfiable)
 }
 
@@ -43,9 +43,9 @@ fn satisfiable(requirements: &[&Requirement<'_>]) -> bool {
     let Some(first) = finite.next() else {
         return true;
     };
-    let mut left: Set<&str> = first.values.iter().collect();
+    let mut left: BTreeSet<&str> = first.values.iter().collect();
     for requirement in finite {
-        let allowed: Set<&str> = requirement.values.iter().collect();
+        let allowed: BTreeSet<&str> = requirement.values.iter().collect();
         left.retain(|value| allowed.contains(value));
     }
     for requirement in requirements.iter().filter(|requirement| requirement.op == Op::NotIn) {

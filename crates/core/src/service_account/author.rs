@@ -3,6 +3,7 @@
 //! The controller grants what the author writes, so the author has to hold it (P1), nobody may write some of it (P4),
 //! and the account that is named must be one that the author could use anyway (P5).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,7 +14,6 @@ use super::rules::Rules;
 use crate::field::FieldPath;
 use crate::json;
 use crate::names;
-use crate::ordered::Set;
 use crate::outcome::Reason;
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::sidecar_set::SidecarSet;
@@ -181,7 +181,7 @@ pub fn check(
 ) -> Vec<Reason> {
     let refuse = |field, problem: String, remedy: &str| Reason::forbidden(Some(set.name()), field, problem, remedy);
     let everywhere = vec![""];
-    let namespaces: Set<&str> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
+    let namespaces: BTreeSet<&str> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
     let too_many = || {
         vec![refuse(
             path(),

@@ -1,12 +1,13 @@
 //! Which ServiceAccount a SidecarSet asks for (`serviceaccounts.md` A2, A3, G Fields).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::names;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
 use crate::json;
-use crate::ordered::Set;
 use crate::sidecar_set::SidecarSet;
 
 /// How the sidecars get their identity (G, Fields).
@@ -245,7 +246,7 @@ fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warn
         }
     }
     for field in ["verbs", "apiGroups", "resources", "resourceNames"] {
-        let mut seen = Set::new();
+        let mut seen = BTreeSet::new();
         for text in json::texts(rule, &[field]) {
             if !seen.insert(text) {
                 warnings.push(format!("{path}.{field}: \"{text}\" is there twice"));

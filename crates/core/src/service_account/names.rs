@@ -1,8 +1,9 @@
 //! Names of objects and volumes that the policy expects and the controller makes (`serviceaccounts.md` G, Names).
 
+use std::collections::BTreeSet;
+
 use crate::format;
 use crate::hash;
-use crate::ordered::Set;
 
 /// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
 pub const MERGED_PREFIX: &str = "sidecarset-merged-";
@@ -49,9 +50,7 @@ pub fn is_merged(name: &str) -> bool {
 }
 
 fn joined(names: &[&str], separator: &str) -> String {
-    let mut set = Set::new();
-    set.extend(names.iter().copied());
-    format::joined(&set.into_vec(), separator)
+    Vec::from_iter(names.iter().copied().collect::<BTreeSet<_>>()).join(separator)
 }
 
 /// The Secret that holds the token of an isolated sidecar's ServiceAccount, in the namespace of the Pod (B1).

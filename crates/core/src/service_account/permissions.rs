@@ -3,11 +3,12 @@
 //! A PolicyRule stands for every combination of its groups, resources, names and verbs. Joining two rules field by
 //! field would grant combinations that neither grants, so everything here works on the combinations themselves.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::format;
 use crate::json;
-use crate::ordered::{Set, sort_by};
 
 /// One combination: a verb on a resource, of one name where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +72,7 @@ fn wider_resource(one: &str, other: &str) -> bool {
 /// Every combination of some PolicyRules, ascending, each once. Rules without verbs, groups or resources stand for
 /// nothing; `nonResourceURLs` are not looked at (V6 refuses them).
 pub fn atoms(rules: &[Value]) -> Vec<Atom> {
-    let mut atoms = Set::new();
+    let mut atoms = BTreeSet::new();
     for rule in rules {
         let mut names = vec![None];
         for name in texts(rule, "resourceNames") {
@@ -89,7 +90,7 @@ pub fn atoms(rules: &[Value]) -> Vec<Atom> {
             }
         }
     }
-    atoms.into_vec()
+    atoms.into_iter().collect()
 }
 
 /// How many combinations some PolicyRules stand for, repetitions counted, without making them (P3).
@@ -138,7 +139,7 @@ pub fn normalised(rules: &[Value]) -> Vec<Value> {
     // Verbs are complete now: first names of one resource, then resources of one group.
     join(&mut grants, |one, other| one.resources == other.resources, |grant| &mut grant.names);
     join(&mut grants, |one, other| one.names == other.names, |grant| &mut grant.resources);
-    sort_by(&mut grants, Grant::cmp);
+    grants.sort_by(Grant::cmp);
     grants.into_iter().map(Grant::into_rule).collect()
 }
 

@@ -1,12 +1,13 @@
 //! Who can read which token (`serviceaccounts.md` A1, B0 to B3, G Names).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::decide::{Decision, Token};
 use super::names;
 use crate::field::FieldPath;
 use crate::json::{self, Object, object_of};
-use crate::ordered::{Map, Set};
 use crate::outcome::Reason;
 use crate::pod;
 
@@ -20,7 +21,7 @@ pub const SKIPPED: &str = "pillion.dev/service-account-skipped";
 const LIFETIME: u64 = 3607;
 
 /// The containers of each SidecarSet, init containers and both hot-upgrade halves included.
-pub type Owners = Map<String, Vec<String>>;
+pub type Owners = BTreeMap<String, Vec<String>>;
 
 /// A Pod with its identities.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,7 +146,7 @@ pub fn reached_for(pod: &Value, container: &Value) -> Vec<String> {
 
 /// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
 /// volume or in the environment. `accounts` says which containers own which account.
-pub fn intruders(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+pub fn intruders(pod: &Value, accounts: &BTreeMap<String, BTreeSet<String>>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for container in containers(pod) {
         let name = pod::name(container);
@@ -192,7 +193,7 @@ fn token_of(decision: &Decision, account: &str) -> Token {
 ///
 /// The Pod says that it was swapped ([`INJECTED`]); one that says so without need is only judged more strictly. A merged
 /// account is never a Pod's own, whatever it says.
-pub fn regained(pod: &Value, accounts: &Map<String, Set<String>>) -> Vec<Reason> {
+pub fn regained(pod: &Value, accounts: &BTreeMap<String, BTreeSet<String>>) -> Vec<Reason> {
     let account = json::text(pod, &["spec", "serviceAccountName"]);
     let record = json::parse(json::text(pod, &["metadata", "annotations", INJECTED]).as_bytes()).unwrap_or_default();
     let mut reasons = Vec::new();
@@ -234,10 +235,10 @@ pub fn secrets_of_environment(container: &Value) -> Vec<(&'static str, &str)> {
 }
 
 /// Which containers own which account, from a decision.
-pub fn accounts(decision: &Decision, owners: &Owners) -> Map<String, Set<String>> {
-    let mut accounts: Map<String, Set<String>> = Map::new();
+pub fn accounts(decision: &Decision, owners: &Owners) -> BTreeMap<String, BTreeSet<String>> {
+    let mut accounts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for grant in &decision.grants {
-        let names = accounts.or_default(grant.account.clone());
+        let names = accounts.entry(grant.account.clone()).or_default();
         for name in owners.get(&grant.sidecar_set).into_iter().flatten() {
             names.insert(name.clone());
         }
@@ -286,7 +287,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Se
 fn hide(
     spec: &mut Object,
     before: &Value,
-    accounts: &Map<String, Set<String>>,
+    accounts: &BTreeMap<String, BTreeSet<String>>,
     owners: &Owners,
     warnings: &mut Vec<String>,
 ) {
@@ -294,7 +295,7 @@ fn hide(
     let automounted = |mount: &Value| is_at_path(mount) && volume(before, pod::name(mount)).is_some_and(is_automounted);
     // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
     let automounts = containers(before).any(|container| mounts(container).iter().any(automounted));
-    let mut left = Set::new();
+    let mut left = BTreeSet::new();
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = pod::name(container).to_owned();
@@ -331,7 +332,7 @@ fn give(
     before: &Value,
     account: &str,
     token: Token,
-    owners: &Set<String>,
+    owners: &BTreeSet<String>,
     reasons: &mut Vec<Reason>,
 ) {
     let name = names::token_volume(account);

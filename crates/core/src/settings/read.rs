@@ -1,5 +1,7 @@
 //! Decoding, key by key.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Role, Settings, bundle_ref, naming, service_accounts, shoots, whitelist};
@@ -10,7 +12,6 @@ use crate::format;
 use crate::gates::Gates;
 use crate::json;
 use crate::node::Node;
-use crate::ordered::Set;
 use crate::sidecar_set::decode::decode;
 
 pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings, Vec<FieldError>> {
@@ -85,7 +86,7 @@ fn each(
         Value::Array(items) => items,
         other => return errors.push(wrong_type(place, &other, "a list")),
     };
-    let mut names = Set::new();
+    let mut names = BTreeSet::new();
     for (index, manifest) in items.into_iter().enumerate() {
         let at = place.index(index);
         let name = json::text(&manifest, &["metadata", "name"]).to_owned();
@@ -100,7 +101,7 @@ fn each(
 }
 
 /// Every name stands once. A missing name is validation's to report, but two of them are two of one name.
-fn unique(name: String, names: &mut Set<String>, at: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn unique(name: String, names: &mut BTreeSet<String>, at: &Place<'_>, errors: &mut Vec<FieldError>) {
     if names.contains(&name) {
         let place = at.child("metadata.name");
         errors.report(Cause::Duplicate, &place, Some(&name), "names are unique; remove one");

@@ -1,10 +1,11 @@
 //! Validation: what `validate_settings` says beyond decoding.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Settings, naming, whitelist};
 use crate::bundle::{Bundle, Text};
 use crate::field::{Cause, FieldError, FieldPath, Place};
 use crate::node::Node;
-use crate::ordered::{Map, Set};
 use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
 use crate::sidecar_set::SidecarSet;
@@ -23,7 +24,7 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
     }
     let own = settings.sidecar_sets.len();
     let mut identities: Vec<(usize, Declared)> = Vec::new();
-    let mut sharing: Map<String, Vec<usize>> = Map::new();
+    let mut sharing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, set) in sets.iter().enumerate() {
         let mut wrong = validate_manifest(set);
         canary::check_base(set, &sets, &mut wrong);
@@ -35,9 +36,9 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
         // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
         // reported once, at the later of the two.
         let is_fine = wrong.is_empty();
-        let mut earlier = Set::new();
+        let mut earlier = BTreeSet::new();
         for name in conflicts::names(set) {
-            let sharers = sharing.or_default(name);
+            let sharers = sharing.entry(name).or_default();
             for sharer in sharers.iter() {
                 earlier.insert(*sharer);
             }

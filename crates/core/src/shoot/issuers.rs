@@ -1,10 +1,11 @@
 //! Which issuers may be set (D4 to D10, D13, D14).
 
+use std::collections::BTreeSet;
+
 use super::config::Signer;
 use super::url::Url;
 use super::{Change, Judgement, SHOWN, shown};
 use crate::field::{Place, Report};
-use crate::ordered::Set;
 
 /// How much of an issuer stands in the text of an error.
 const MESSAGE_SHOWN: usize = 200;
@@ -19,7 +20,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     let accepted_kept = change.updating && new.present && old.present && new.accepted == old.accepted;
     let issuers_kept = accepted_kept && change.signer == change.old_signer && new.issuer == old.issuer;
     let list = change.at.child("acceptedIssuers");
-    let mut seen = Set::new();
+    let mut seen = BTreeSet::new();
     for (index, issuer) in new.accepted.iter().copied().enumerate() {
         let at = list.index(index);
         let is_issuer = new.issuer == Some(issuer);

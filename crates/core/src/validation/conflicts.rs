@@ -1,11 +1,12 @@
 //! Conflicts with other `SidecarSet`s (V-50 to V-55, Q-1, Q-5).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{FieldError, Report};
 use crate::json;
 use crate::node::Node;
-use crate::ordered::Set;
 use crate::schema::{self, Style};
 use crate::selector::{Selector, overlap};
 use crate::sidecar_set::SidecarSet;
@@ -34,8 +35,8 @@ pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>)
 
 /// Everything over which two `SidecarSet`s can be in conflict. Only sets that share one of these are compared: of a
 /// thousand sets there are half a million pairs.
-pub fn names(set: &SidecarSet) -> Set<String> {
-    let mut names = Set::new();
+pub fn names(set: &SidecarSet) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
     for (list, items) in [("c ", set.containers()), ("i ", set.init_containers()), ("v ", set.volumes())] {
         for item in items {
             names.insert([list, json::text(item, &["name"])].concat());

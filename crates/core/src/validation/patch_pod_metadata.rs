@@ -1,13 +1,14 @@
 //! `spec.patchPodMetadata` (V-13), without the whitelist.
 
+use std::collections::BTreeSet;
+
 use crate::field::{FieldError, Report};
 use crate::json;
 use crate::node::Node;
-use crate::ordered::Set;
 
 /// Checks that every entry has annotations and a policy, and that none patches a key that another one patches.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    let mut keys = Set::new();
+    let mut keys = BTreeSet::new();
     for patch in spec.items("patchPodMetadata") {
         if json::object(patch.value, &["annotations"]).is_some_and(|map| !map.is_empty()) {
             super::metadata::check_annotations(&patch, errors);

@@ -1,11 +1,12 @@
 //! `spec.updateStrategy` (V-7, Q-24).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{FieldError, Report};
 use crate::format;
 use crate::node::{Node, shown};
-use crate::ordered::Set;
 use crate::selector;
 use crate::sidecar_set::SidecarSet;
 
@@ -30,7 +31,7 @@ pub(super) fn check(set: &SidecarSet, strategy: &Node<'_, '_>, errors: &mut Vec<
         errors.wrong(&field.place, &shown(field.value), wrong_amount(field.value));
     }
     check_priority(&strategy.part("priorityStrategy"), errors);
-    let mut seen = Set::new();
+    let mut seen = BTreeSet::new();
     for term in strategy.items("scatterStrategy") {
         let (key, value) = (term.text("key"), term.text("value"));
         if key.is_empty() {

@@ -1,12 +1,13 @@
 //! Making the ConfigMaps.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
 use crate::bundle;
 use crate::hash;
-use crate::ordered::{Map, Set};
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::settings::bundle_ref::ConfigMapName;
 use crate::sidecar_set::SidecarSet;
@@ -66,23 +67,23 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
 }
 
 /// The texts of the bundles by shard, that of the index at `None`.
-fn sharded(sets: &[SidecarSet], count: u32) -> Map<Option<u32>, String> {
-    let mut parts: Map<Option<u32>, Vec<SidecarSet>> = Map::new();
+fn sharded(sets: &[SidecarSet], count: u32) -> BTreeMap<Option<u32>, String> {
+    let mut parts: BTreeMap<Option<u32>, Vec<SidecarSet>> = BTreeMap::new();
     for shard in (0..count).map(Some).chain([None]) {
-        parts.or_default(shard);
+        parts.entry(shard).or_default();
     }
     for set in sets {
         match &CompiledSet::of_manifest(set).scope {
             Scope::Namespaces(names) if !names.is_empty() => {
-                let shards: Set<u32> = names.iter().map(|name| shard_of(name, count)).collect();
+                let shards: BTreeSet<u32> = names.iter().map(|name| shard_of(name, count)).collect();
                 for shard in &shards {
-                    parts.or_default(Some(*shard)).push(set.clone());
+                    parts.entry(Some(*shard)).or_default().push(set.clone());
                 }
             }
-            _ => parts.or_default(None).push(set.clone()),
+            _ => parts.entry(None).or_default().push(set.clone()),
         }
     }
-    let mut texts = Map::new();
+    let mut texts = BTreeMap::new();
     for (shard, sets) in parts.iter() {
         texts.insert(*shard, bundle::write(sets));
     }

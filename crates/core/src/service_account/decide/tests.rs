@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rstest::rstest;
@@ -5,11 +6,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::lookup::{Answer, Failure, ObjectRef};
-use crate::ordered::Map;
 
 /// Objects by kind and name; everything else does not exist.
 #[derive(Default)]
-struct Cluster(Map<(String, String), Answer>);
+struct Cluster(BTreeMap<(String, String), Answer>);
 
 impl Cluster {
     fn with(accounts: &[&str]) -> Self {

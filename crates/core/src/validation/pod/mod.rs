@@ -34,11 +34,12 @@ mod security_context;
 mod tests;
 mod volumes;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::field::{FieldError, Place, Report};
 use crate::node::{Items, Node};
-use crate::ordered::Set;
 use volumes::Volumes;
 
 /// Checks containers and volumes as the parts of one Pod.
@@ -59,7 +60,7 @@ pub(super) fn check(init_containers: &[Value], containers: &[Value], volumes: &[
     if containers.is_empty() {
         errors.required(&spec.child("containers"), "a Pod needs at least one container");
     }
-    let mut names = Set::new();
+    let mut names = BTreeSet::new();
     for container in Items::of(containers, &spec, "containers") {
         check_container(&container, &mut names, &volumes, errors);
         probes::check(&container, errors);
@@ -77,7 +78,7 @@ pub(super) fn check(init_containers: &[Value], containers: &[Value], volumes: &[
 /// kind.
 fn check_container<'v>(
     container: &Node<'v, '_>,
-    names: &mut Set<&'v str>,
+    names: &mut BTreeSet<&'v str>,
     volumes: &Volumes<'v>,
     errors: &mut Vec<FieldError>,
 ) {

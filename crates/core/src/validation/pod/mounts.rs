@@ -1,5 +1,7 @@
 //! Volume mounts and block devices of containers, against the volumes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::paths;
@@ -7,7 +9,6 @@ use super::volumes::Volumes;
 use crate::field::{FieldError, Place, Report};
 use crate::json;
 use crate::node::Node;
-use crate::ordered::{Map, Set};
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const UNIQUE: &str = "must be unique in its container";
@@ -23,8 +24,8 @@ pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mu
 
 /// The path at which each volume of a list is used; the last one where it is used twice.
 #[inline(never)]
-fn places<'v>(items: &'v [Value], key: &str) -> Map<&'v str, &'v str> {
-    let mut places = Map::new();
+fn places<'v>(items: &'v [Value], key: &str) -> BTreeMap<&'v str, &'v str> {
+    let mut places = BTreeMap::new();
     for item in items {
         places.insert(json::text(item, &["name"]), json::text(item, &[key]));
     }
@@ -34,12 +35,12 @@ fn places<'v>(items: &'v [Value], key: &str) -> Map<&'v str, &'v str> {
 fn check_mounts(
     container: &Node<'_, '_>,
     volumes: &Volumes<'_>,
-    devices: &Map<&str, &str>,
+    devices: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
     // Kubernetes reports these three at the list, not at the item.
     let list = container.at("volumeMounts");
-    let mut mount_paths = Set::new();
+    let mut mount_paths = BTreeSet::new();
     for mount in container.items("volumeMounts") {
         let (name, path) = (mount.text("name"), mount.text("mountPath"));
         check_volume_name(&mount, volumes, errors);
@@ -110,10 +111,10 @@ fn check_recursive(mount: &Node<'_, '_>, place: &Place<'_>, errors: &mut Vec<Fie
 fn check_devices(
     container: &Node<'_, '_>,
     volumes: &Volumes<'_>,
-    mounts: &Map<&str, &str>,
+    mounts: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
-    let (mut names, mut device_paths) = (Set::new(), Set::new());
+    let (mut names, mut device_paths) = (BTreeSet::new(), BTreeSet::new());
     for device in container.items("volumeDevices") {
         let (name, path) = (device.text("name"), device.text("devicePath"));
         check_volume_name(&device, volumes, errors);

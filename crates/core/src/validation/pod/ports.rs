@@ -1,9 +1,10 @@
 //! Ports of containers.
 
+use std::collections::BTreeSet;
+
 use crate::field::{FieldError, Report};
 use crate::format;
 use crate::node::{Items, Node};
-use crate::ordered::Set;
 
 const PORT_MAX: i64 = 65535;
 const PORT_NAME_MAX: usize = 15;
@@ -11,7 +12,7 @@ const PORT_NAME_MAX: usize = 15;
 /// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
 /// may stand twice.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    let mut names = Set::new();
+    let mut names = BTreeSet::new();
     for port in container.items("ports") {
         let name = port.text("name");
         if !name.is_empty() {
@@ -36,7 +37,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 /// No two ports of containers that run side by side claim the same port of the host.
 #[inline(never)]
 pub(super) fn check_host_ports(containers: Items<'_, '_>, errors: &mut Vec<FieldError>) {
-    let mut taken = Set::new();
+    let mut taken = BTreeSet::new();
     for container in containers {
         for port in container.items("ports") {
             let number = port.number("hostPort");

@@ -1,11 +1,12 @@
 //! Resource requests, limits, claims and resize policies.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::field::{FieldError, Place, Report};
 use crate::format;
 use crate::node::{Node, shown};
-use crate::ordered::{Map, Set};
 use crate::quantity::Quantity;
 
 const HUGEPAGES: &str = "hugepages-";
@@ -34,9 +35,9 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 /// The amounts below `key`, by name, where they parse.
 #[inline(never)]
-fn check_amounts<'v>(resources: &Node<'v, '_>, key: &str, errors: &mut Vec<FieldError>) -> Map<&'v str, Quantity> {
+fn check_amounts<'v>(resources: &Node<'v, '_>, key: &str, errors: &mut Vec<FieldError>) -> BTreeMap<&'v str, Quantity> {
     let list = resources.at(key);
-    let mut amounts = Map::new();
+    let mut amounts = BTreeMap::new();
     for (name, value) in resources.raw(key).and_then(Value::as_object).into_iter().flatten() {
         let place = list.key(name);
         errors.wrong(&place, name, wrong_name(name));
@@ -166,7 +167,7 @@ fn check_claims(resources: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 fn check_resize(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let list = container.at("resizePolicy");
-    let mut seen = Set::new();
+    let mut seen = BTreeSet::new();
     for policy in container.items("resizePolicy") {
         let name = policy.text("resourceName");
         if !seen.insert(name) {

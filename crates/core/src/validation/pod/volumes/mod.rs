@@ -7,6 +7,8 @@ mod legacy;
 mod network;
 mod projected;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::images::PULL_POLICIES;
@@ -14,7 +16,6 @@ use super::paths;
 use crate::field::{FieldError, Place, Report};
 use crate::format;
 use crate::node::{Items, Node, lower_case};
-use crate::ordered::{Map, Set};
 use crate::quantity::Quantity;
 
 /// The name of the synthetic Pod; the claim of an ephemeral volume is called `<Pod>-<volume>`.
@@ -26,7 +27,7 @@ const HOST_PATH_TYPES: [&str; 8] =
 
 /// The volumes without an error of their own, by name.
 #[derive(Default)]
-pub(super) struct Volumes<'v>(Map<&'v str, &'v Value>);
+pub(super) struct Volumes<'v>(BTreeMap<&'v str, &'v Value>);
 
 impl Volumes<'_> {
     /// Whether there is a volume called `name`.
@@ -96,7 +97,7 @@ static SOURCES: [Source; 30] = [
 
 /// Checks all volumes, which are those of `spec`; answers those that containers can use.
 pub(super) fn check<'v>(volumes: &'v [Value], spec: &Place<'_>, errors: &mut Vec<FieldError>) -> Volumes<'v> {
-    let mut made: Set<String> = Set::new();
+    let mut made: BTreeSet<String> = BTreeSet::new();
     for volume in Items::of(volumes, spec, "volumes") {
         if volume.has("ephemeral") {
             made.insert(claim_name(&volume));
@@ -211,7 +212,7 @@ fn check_mode(source: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A path that must be the only one of its kind.
-fn check_new<'v>(path: &'v str, taken: &mut Set<&'v str>, at: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_new<'v>(path: &'v str, taken: &mut BTreeSet<&'v str>, at: &Place<'_>, errors: &mut Vec<FieldError>) {
     if !taken.insert(path) {
         errors.invalid(at, path, "two files must not have the same path");
     }

@@ -1,12 +1,13 @@
 //! Projected volumes: several sources in one directory.
 
+use std::collections::BTreeSet;
+
 use super::super::paths;
 use super::files::{check_downward_api_file, check_key_to_path};
 use super::{check_mode, check_new};
 use crate::field::{FieldError, Place, Report};
 use crate::format;
 use crate::node::Node;
-use crate::ordered::Set;
 use crate::selector;
 
 /// The shortest and the longest life of a token, in seconds.
@@ -17,14 +18,19 @@ const KINDS: [&str; 5] = ["secret", "configMap", DOWNWARD_API, "serviceAccountTo
 /// `projected`.
 pub(super) fn check(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_mode(volume, "defaultMode", errors);
-    let mut taken = Set::new();
+    let mut taken = BTreeSet::new();
     for source in volume.items("sources") {
         check_source(&source, &volume.place, &mut taken, errors);
     }
 }
 
 /// One source. Kubernetes reports paths that are taken, and the path of a token, at the volume.
-fn check_source<'v>(source: &Node<'v, '_>, volume: &Place<'_>, taken: &mut Set<&'v str>, errors: &mut Vec<FieldError>) {
+fn check_source<'v>(
+    source: &Node<'v, '_>,
+    volume: &Place<'_>,
+    taken: &mut BTreeSet<&'v str>,
+    errors: &mut Vec<FieldError>,
+) {
     for kind in ["secret", "configMap", DOWNWARD_API] {
         let Some(object) = &source.get(kind) else { continue };
         if kind != DOWNWARD_API {
