@@ -27,7 +27,7 @@ pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static s
         return BTreeMap::new();
     }
     let (mut sets, mut containers) = (String::new(), String::new());
-    for (set, names) in sidecars.iter() {
+    for (set, names) in sidecars {
         add(&mut sets, &[set]);
         for name in names {
             add(&mut containers, &[set, "/", name]);

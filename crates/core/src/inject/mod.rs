@@ -178,7 +178,7 @@ impl<'a> Plan<'a> {
         }
         self.working.insert(base.to_owned(), [base, "-1"].concat());
         let mut working = Object::new();
-        for (base, half) in self.working.iter() {
+        for (base, half) in &self.working {
             working.insert(base.clone(), Value::String(half.clone()));
         }
         self.annotations.insert(names::WORKING_HOT_UPGRADE.to_owned(), go_json::to_string_sorted(&working.into()));

@@ -131,7 +131,7 @@ impl<'a> Demands<'a> {
             // The policy refuses Pods of a set that it does not understand.
             let Some(identity) = &candidate.prepared.identity else { return Demand::default() };
             identities.asking.extend(identity.asking.iter().cloned());
-            for (name, containers) in candidate.prepared.owners.iter() {
+            for (name, containers) in &candidate.prepared.owners {
                 owners.insert(name.clone(), containers.clone());
             }
         }

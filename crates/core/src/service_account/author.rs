@@ -197,7 +197,7 @@ pub fn check(
         return too_many();
     }
     let atoms = permissions::reduced(&atoms);
-    if atoms.len().saturating_mul(namespaces.iter().count()) > QUESTIONS_MAX {
+    if atoms.len().saturating_mul(namespaces.len()) > QUESTIONS_MAX {
         return too_many();
     }
     let mut run = || -> Result<Vec<Reason>, Unanswered> {

@@ -166,7 +166,7 @@ pub fn intruders(pod: &Value, accounts: &BTreeMap<String, BTreeSet<String>>) -> 
 /// place, is in its volume, or is what the Pod runs under by now.
 pub fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    for (account, owners) in accounts(decision, owners).iter() {
+    for (account, owners) in &accounts(decision, owners) {
         let name = names::token_volume(account);
         let token = token_of(decision, account);
         let is_there = (token == Token::OfSecret || json::text(pod, &["spec", "serviceAccountName"]) == account)
@@ -263,7 +263,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Se
         if decision.hides_token {
             hide(spec, before, &accounts, owners, &mut warnings);
         }
-        for (account, containers) in accounts.iter() {
+        for (account, containers) in &accounts {
             give(spec, before, account, token_of(decision, account), containers, &mut reasons);
         }
         if let Some(account) = &decision.account {

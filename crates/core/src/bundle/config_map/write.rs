@@ -84,7 +84,7 @@ fn sharded(sets: &[SidecarSet], count: u32) -> BTreeMap<Option<u32>, String> {
         }
     }
     let mut texts = BTreeMap::new();
-    for (shard, sets) in parts.iter() {
+    for (shard, sets) in &parts {
         texts.insert(*shard, bundle::write(sets));
     }
     texts

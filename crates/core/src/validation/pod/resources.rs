@@ -22,7 +22,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             hugepages |= is_hugepages(name);
             others |= matches!(*name, "cpu" | "memory");
         }
-        for (name, request) in requests.iter() {
+        for (name, request) in &requests {
             check_request(resources, name, request, limits.get(name), errors);
         }
         if hugepages && !others {
