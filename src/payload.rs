@@ -163,7 +163,9 @@ fn may_be_new_pod(request: &json::Object) -> bool {
 }
 
 fn no_json(error: &ParseError) -> Refusal {
-    undecodable(FieldPath::default(), format!("the payload is not valid JSON: {error}"))
+    let problem =
+        if error.is_too_dense() { "the payload costs too much to read" } else { "the payload is not valid JSON" };
+    undecodable(FieldPath::default(), format!("{problem}: {error}"))
 }
 
 /// Everything that is wrong with settings: decoding first, and validation where that succeeds.
@@ -171,7 +173,12 @@ pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
     let settings = match json::parse(payload) {
         Ok(settings) => settings,
         Err(error) => {
-            return vec![FieldError::invalid(&FieldPath::default(), error, "the settings are not valid JSON")];
+            let problem = if error.is_too_dense() {
+                "the settings cost too much to read"
+            } else {
+                "the settings are not valid JSON"
+            };
+            return vec![FieldError::invalid(&FieldPath::default(), error, problem)];
         }
     };
     match Settings::decode(settings) {

@@ -15,7 +15,27 @@ use crate::{Object, scan};
 /// recursion.
 const NESTED_MAX: usize = 127;
 
-/// Why a text is no JSON, and where.
+/// Values that any text may hold, however short it is, and how many bytes each further one needs.
+///
+/// A value takes up to 360 bytes of memory, however few bytes of text it has. Texts of objects that people write have 10
+/// and more bytes a value, and 40 and more bytes an object.
+const VALUES: Allowance = Allowance { free: 16 * 1024, bytes_each: 6 };
+/// The same for objects that are not empty, which take most of that memory.
+const OBJECTS: Allowance = Allowance { free: 2 * 1024, bytes_each: 26 };
+
+/// How many of something a text may hold.
+struct Allowance {
+    free: usize,
+    bytes_each: usize,
+}
+
+impl Allowance {
+    const fn of(&self, bytes: usize) -> usize {
+        self.free + bytes / self.bytes_each
+    }
+}
+
+/// Why a text is no JSON, or costs more to read than its length allows, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     problem: &'static str,
@@ -33,6 +53,15 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
+impl ParseError {
+    /// Whether the text may well be JSON, but holds more values than its length allows.
+    pub fn is_too_dense(&self) -> bool {
+        self.problem == TOO_DENSE
+    }
+}
+
+const TOO_DENSE: &str = "too many small values";
+
 const END_IN_VALUE: &str = "EOF while parsing a value";
 const END_IN_STRING: &str = "EOF while parsing a string";
 const INVALID_NUMBER: &str = "invalid number";
@@ -47,8 +76,9 @@ const KEY: &str = "key must be a string";
 /// `e`. Of the values of one key the last stays.
 ///
 /// # Errors
-/// What is no JSON (RFC 8259), text that is no UTF-8, half of a surrogate pair, and lists and objects that are nested
-/// more than 127 deep.
+/// What is no JSON (RFC 8259), text that is no UTF-8, half of a surrogate pair, lists and objects that are nested
+/// more than 127 deep, and more than 16,384 values and one for each 6 bytes, or more than 2,048 objects and one for each
+/// 26 bytes.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     let mut reader = Reader::new(text);
     let value = reader.value()?;
@@ -66,12 +96,16 @@ pub struct Reader<'a> {
     nested: usize,
     /// Whether values are passed over. They are read all the same: what is no JSON is refused wherever it stands.
     skips: bool,
+    /// How many more values, and objects that are not empty, may be made of the text.
+    values_left: usize,
+    objects_left: usize,
 }
 
 impl<'a> Reader<'a> {
     /// A reader at the beginning of a text.
     pub const fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0, nested: 0, skips: false }
+        let (values_left, objects_left) = (VALUES.of(text.len()), OBJECTS.of(text.len()));
+        Self { text, at: 0, nested: 0, skips: false, values_left, objects_left }
     }
 
     /// Passes over the next value; answers where it stands.
@@ -183,6 +217,9 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`parse`].
     pub fn value(&mut self) -> Result<Value, ParseError> {
+        if !self.skips {
+            self.values_left = self.values_left.checked_sub(1).ok_or_else(|| self.here(TOO_DENSE))?;
+        }
         match self.peek_after_space() {
             Some(b'{') => self.object(),
             Some(b'[') => self.list(),
@@ -265,6 +302,9 @@ impl<'a> Reader<'a> {
         self.open()?;
         let mut first = true;
         while self.goes_on(first, b'}', END_IN_OBJECT, OBJECT_GOES_ON)? {
+            if first && !self.skips {
+                self.objects_left = self.objects_left.checked_sub(1).ok_or_else(|| self.here(TOO_DENSE))?;
+            }
             first = false;
             let key = self.key()?;
             let value = self.value()?;
@@ -446,5 +486,40 @@ impl<'a> Reader<'a> {
         self.at += 4;
         let value = digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?));
         value.ok_or_else(|| self.here("invalid escape"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(item: &str, count: usize, padding: usize) -> String {
+        format!("[{}]{}", vec![item; count].join(","), " ".repeat(padding))
+    }
+
+    #[test]
+    fn short_texts_may_be_dense() {
+        assert!(parse(list("0", 10_000, 0).as_bytes()).is_ok());
+        assert!(parse(list("{\"\":0}", 2_000, 0).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn values_are_counted_against_the_length_of_the_text() {
+        let dense = list("0", 100_000, 0);
+        let error = parse(dense.as_bytes()).unwrap_err();
+        assert!(error.is_too_dense());
+        assert_eq!(error.to_string(), "too many small values at line 1 column 99433");
+        assert!(parse(list("0", 100_000, 500_000).as_bytes()).is_ok());
+        // Passed over, they cost little.
+        let mut reader = Reader::new(dense.as_bytes());
+        assert_eq!(reader.skip(), Ok(0..dense.len()));
+    }
+
+    #[test]
+    fn objects_are_counted_apart() {
+        let dense = list("{\"a\":\"bcdefg\"}", 20_000, 0);
+        assert!(parse(dense.as_bytes()).unwrap_err().is_too_dense());
+        assert!(parse(list("{\"a\":\"bcdefghijklmnopqrstuv\"}", 20_000, 0).as_bytes()).is_ok());
+        assert!(!parse(b"[").unwrap_err().is_too_dense());
     }
 }

@@ -67,6 +67,8 @@ pub enum Fault {
     Format,
     /// Its bundle, or its number of shards, is not what was written.
     Damaged,
+    /// Its SidecarSets are too long together.
+    TooLong,
     /// It is a shard of another generation than the index.
     HalfWritten,
 }
@@ -85,6 +87,7 @@ impl Fault {
             Self::Early => "has a time further ahead than bundleMaxAge",
             Self::Format => "has a bundle of another format",
             Self::Damaged => "is damaged",
+            Self::TooLong => "holds SidecarSets that are too long together",
             Self::HalfWritten => "is of another generation than its index",
         }
     }
@@ -97,6 +100,7 @@ impl Fault {
             }
             Self::Unread(_) | Self::HalfWritten => "try again",
             Self::Format => "use a policy and a controller of one version",
+            Self::TooLong => "shorten or remove SidecarSets",
             Self::Missing | Self::Empty | Self::Undated | Self::Old | Self::Early | Self::Damaged => {
                 "check that Pillion's controller is running"
             }
@@ -108,6 +112,7 @@ impl From<BundleError> for Fault {
     fn from(error: BundleError) -> Self {
         match error {
             BundleError::Format(_) => Self::Format,
+            BundleError::TooLong => Self::TooLong,
             BundleError::NotABundle | BundleError::Damaged(_) => Self::Damaged,
         }
     }

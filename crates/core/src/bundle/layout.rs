@@ -26,8 +26,22 @@ pub const ANCHOR: usize = 8;
 pub const ROW: usize = 12;
 /// Bytes before a compressed body: its length and its checksum.
 const BODY_HEADER: usize = 8;
-/// The longest head or body: what a damaged length may ask for.
-const DOCUMENT_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that may come out of any bundle, besides one for each byte of its text.
+///
+/// A crafted text of one megabyte decompresses to 190 MB. The SidecarSets of a bundle that fits into a ConfigMap are four
+/// times as long as its text at most, unless they are all alike.
+const OPENED_MAX: usize = 2 * 1024 * 1024;
+
+/// How many more bytes may come out of a bundle during one reading.
+#[derive(Debug)]
+pub struct Room(usize);
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), BundleError> {
+        self.0 = self.0.checked_sub(bytes).ok_or(BundleError::TooLong)?;
+        Ok(())
+    }
+}
 
 const EARLY: BundleError = BundleError::Damaged("it ends early");
 
@@ -88,6 +102,11 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
+    /// The room for one reading.
+    pub const fn room(&self) -> Room {
+        Room(OPENED_MAX + self.text.len())
+    }
+
     /// The text of all parts.
     pub const fn data(&self) -> &'a [u8] {
         self.text
@@ -108,10 +127,10 @@ impl<'a> Parts<'a> {
     }
 
     /// The dictionary that heads and bodies are compressed with.
-    pub fn dictionary(&self) -> Result<Vec<u8>, BundleError> {
+    pub fn dictionary(&self, room: &mut Room) -> Result<Vec<u8>, BundleError> {
         let (compressed, length) = self.dictionary;
         let start = self.dictionary_start();
-        decompressed(&base64::decode(self.text, start, start + compressed).ok_or(EARLY)?, length, &[])
+        decompressed(&base64::decode(self.text, start, start + compressed).ok_or(EARLY)?, length, &[], room)
     }
 
     /// Where a head starts among the documents, its compressed length and its length.
@@ -127,21 +146,21 @@ impl<'a> Parts<'a> {
     }
 
     /// The head of the set at `index`.
-    pub fn head(&self, index: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
+    pub fn head(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
         if index >= self.sets {
             return Err(BundleError::Damaged("it names a set that is not there"));
         }
         let (start, compressed, length) = self.row(index)?;
-        decompressed(&self.documents(start, start.saturating_add(compressed))?, length, dictionary)
+        decompressed(&self.documents(start, start.saturating_add(compressed))?, length, dictionary, room)
     }
 
     /// The body of the set at `index`, verified. `dictionary` is the dictionary, and the set's head behind it.
-    pub fn body(&self, index: usize, dictionary: &[u8]) -> Result<Body, BundleError> {
+    pub fn body(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Body, BundleError> {
         let (start, compressed, _) = self.row(index)?;
         let (end, ..) = self.row(index + 1)?;
         let bytes = self.documents(start.saturating_add(compressed), end)?;
         let (length, expected) = (number(&bytes, 0)?, number(&bytes, 1)?);
-        let bytes = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, dictionary)?;
+        let bytes = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, dictionary, room)?;
         if checksum(&bytes) as usize != expected {
             return Err(BundleError::Damaged("the checksum of a set is another"));
         }
@@ -149,10 +168,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8]) -> Result<Vec<u8>, BundleError> {
-    if length > DOCUMENT_MAX {
-        return Err(BundleError::Damaged("a set is too long"));
-    }
+fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
+    room.take(length)?;
     lz4_flex::block::decompress_with_dict(bytes, length, dictionary)
         .map_err(|_| BundleError::Damaged("a set cannot be decompressed"))
 }

@@ -27,7 +27,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use self::layout::Parts;
+use self::layout::{Parts, Room};
 use crate::json::{self, Object};
 use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
@@ -53,6 +53,11 @@ pub enum BundleError {
         "has the format {0}, and this policy reads format {FORMAT}; update the policy, or make the bundle with a `pillion` of its version"
     )]
     Format(String),
+    /// More comes out of it than its length allows.
+    #[error(
+        "holds SidecarSets that are too long together; make a bundle of fewer SidecarSets, or use bundleRef, whose shards hold those of some namespaces each"
+    )]
+    TooLong,
     /// Something in it is not what was written.
     #[error("is damaged ({0}); make it anew with `pillion bundle`")]
     Damaged(&'static str),
@@ -152,15 +157,16 @@ impl<'a> Bundle<'a> {
         if candidates.is_empty() {
             return Ok(sets);
         }
-        let mut dictionary = self.parts.dictionary()?;
+        let mut room = self.parts.room();
+        let mut dictionary = self.parts.dictionary(&mut room)?;
         for index in candidates {
-            let bytes = self.parts.head(index, &dictionary)?;
+            let bytes = self.parts.head(index, &dictionary, &mut room)?;
             let head = document(&bytes)?;
             let compiled = CompiledSet::of_manifest(&head);
             // A selector that nobody understands is for admission to complain about.
             let is_others = compiled.selector.as_ref().is_ok_and(|selector| !selector.selects(labels));
             if !is_others && compiled.is_candidate(namespace) && !compiled.paused {
-                sets.push(self.body(index, &bytes, &mut dictionary)?);
+                sets.push(self.body(index, &bytes, &mut dictionary, &mut room)?);
             }
         }
         Ok(sets)
@@ -171,21 +177,28 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError::Damaged`].
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        let mut dictionary = self.parts.dictionary()?;
+        let mut room = self.parts.room();
+        let mut dictionary = self.parts.dictionary(&mut room)?;
         let mut sets = Vec::new();
         for index in 0..self.len() {
-            let head = self.parts.head(index, &dictionary)?;
+            let head = self.parts.head(index, &dictionary, &mut room)?;
             document(&head)?;
-            sets.push(self.body(index, &head, &mut dictionary)?);
+            sets.push(self.body(index, &head, &mut dictionary, &mut room)?);
         }
         Ok(sets)
     }
 
     /// A set that was stored without its hashes gets them here.
-    fn body(&self, index: usize, head: &[u8], dictionary: &mut Vec<u8>) -> Result<SidecarSet, BundleError> {
+    fn body(
+        &self,
+        index: usize,
+        head: &[u8],
+        dictionary: &mut Vec<u8>,
+        room: &mut Room,
+    ) -> Result<SidecarSet, BundleError> {
         let length = dictionary.len();
         dictionary.extend_from_slice(head);
-        let body = self.parts.body(index, dictionary);
+        let body = self.parts.body(index, dictionary, room);
         dictionary.truncate(length);
         let body = body?;
         let mut set = document(body.document())?;

@@ -46,6 +46,28 @@ fn names(bundle: &Bundle<'_>, namespace: &str, labels: Value) -> Vec<String> {
 }
 
 #[test]
+fn e18_a_bundle_gives_no_more_than_its_length_allows() {
+    let long = |name: &str| {
+        SidecarSet::from_decoded(json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+            "metadata": {"name": name, "annotations": {"note": "a".repeat(1_000_000)}},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "containers": [{"name": "c", "image": "i:1"}]}
+        }))
+    };
+    let sets = [long("a"), long("b"), long("c")];
+    let text = write(&sets[..2]);
+    assert_eq!(Bundle::read(text.as_bytes()).unwrap().verify().map(|sets| sets.len()), Ok(2));
+    let text = write(&sets);
+    assert!(text.len() < 100_000, "{}", text.len());
+    let bundle = Bundle::read(text.as_bytes()).unwrap();
+    assert_eq!(bundle.verify(), Err(BundleError::TooLong));
+    let labels = json!({"app": "x"});
+    assert_eq!(bundle.sets_for("shop", labels.as_object()), Err(BundleError::TooLong));
+    let labels = json!({"app": "y"});
+    assert_eq!(bundle.sets_for("shop", labels.as_object()).map(|sets| sets.len()), Ok(0));
+}
+
+#[test]
 fn a_pod_finds_the_sets_that_can_match_it() {
     let text = write(&some());
     let bundle = Bundle::read(text.as_bytes()).unwrap();

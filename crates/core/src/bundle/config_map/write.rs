@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
-use crate::bundle;
+use crate::bundle::{self, Bundle};
 use crate::hash;
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::settings::bundle_ref::ConfigMapName;
@@ -20,7 +20,7 @@ pub const TEXT_MAX: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "the SidecarSets that are looked for in every namespace, or those of one namespace, compile to {length} bytes, and a \
-     ConfigMap holds {max}; bind more of them to namespaces, or make them shorter"
+     ConfigMap holds {max}, or they are too long to be opened together; bind more of them to namespaces, or make them shorter"
 )]
 pub struct TooLong {
     /// The length of what does not fit, in bytes.
@@ -31,25 +31,26 @@ pub struct TooLong {
 
 /// The ConfigMaps of some sets, the index last: who applies them in this order leaves a reader with an old index until
 /// everything new is there. One, without shards, where a bundle of at most `max` bytes holds them all ([`TEXT_MAX`]).
-/// Names are unique; the same sets, in any order, give the same ConfigMaps but for the time.
+/// Every bundle among them can be read ([`Bundle::sets`]). Names are unique; the same sets, in any order, give the same
+/// ConfigMaps but for the time.
 ///
 /// # Errors
 /// [`TooLong`].
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
     let whole = bundle::write(sets);
-    if whole.len() <= max {
+    if is_readable(&whole, max) {
         return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
     }
     let generation = hash::sha256(whole.as_bytes());
     let mut shards = 1;
     while let Some(next) = (shards <= SHARDS_MAX / 2).then_some(shards * 2) {
         let texts = sharded(sets, next);
-        let longest = texts.values().map(String::len).max().unwrap_or_default();
-        let everywhere = texts.get(&None).map_or(0, String::len);
-        if everywhere > max || (longest > max && next > SHARDS_MAX / 2) {
-            return Err(TooLong { length: longest, max });
+        let fit = texts.values().all(|text| is_readable(text, max));
+        let everywhere_fits = texts.get(&None).is_none_or(|text| is_readable(text, max));
+        if !everywhere_fits || (!fit && next > SHARDS_MAX / 2) {
+            return Err(TooLong { length: texts.values().map(String::len).max().unwrap_or_default(), max });
         }
-        if longest <= max {
+        if fit {
             let map = |shard: Option<u32>| {
                 let text = texts.get(&shard).cloned().unwrap_or_default();
                 let mut data = json!({BUNDLE: text, GENERATION: generation});
@@ -64,6 +65,11 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
         shards = next;
     }
     Err(TooLong { length: whole.len(), max })
+}
+
+/// Whether a bundle has at most `max` bytes, and does not hold more than its readers open.
+fn is_readable(text: &str, max: usize) -> bool {
+    text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| bundle.sets().is_ok())
 }
 
 /// The texts of the bundles by shard, that of the index at `None`.
