@@ -2,6 +2,7 @@
 //!
 //! The cost of a value depends on its kind, not on its length. A request or settings below 1 MiB stay within
 //! [`INSTRUCTIONS_MAX`] and [`MEMORY_MAX`], whatever they are filled with.
+#![allow(clippy::indexing_slicing, clippy::needless_pass_by_value, reason = "a test; json! makes values")]
 
 use std::fs;
 
