@@ -60,9 +60,9 @@ pub enum Target {
     ShootWrite,
     /// Containers are added to a running Pod.
     EphemeralContainers,
-    /// A workload with a Pod template is made or changed.
+    /// A workload with a Pod template, or a template alone, is made or changed.
     WorkloadWrite,
-    /// A ServiceAccount, a Role or a RoleBinding is changed or deleted.
+    /// A ServiceAccount, a Role or a RoleBinding is made, changed or deleted.
     AccountChange,
     /// A Secret is made or changed.
     SecretWrite,
@@ -172,15 +172,21 @@ impl Request {
             (("", "Pod"), "", Create) if self.kind.version == "v1" => Target::PodCreate,
             (("apps.kruise.io", "SidecarSet"), "", Create | Update) => Target::SidecarSetWrite,
             (
-                ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+                ("", "ReplicationController" | "PodTemplate")
+                | ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
                 | ("batch", "Job" | "CronJob")
-                | ("apps.kruise.io", "CloneSet"),
+                | (
+                    "apps.kruise.io",
+                    "CloneSet" | "StatefulSet" | "DaemonSet" | "BroadcastJob" | "AdvancedCronJob" | "UnitedDeployment",
+                ),
                 "",
                 Create | Update,
             ) => Target::WorkloadWrite,
-            (("", "ServiceAccount") | ("rbac.authorization.k8s.io", "Role" | "RoleBinding"), "", Update | Delete) => {
-                Target::AccountChange
-            }
+            (
+                ("", "ServiceAccount") | ("rbac.authorization.k8s.io", "Role" | "RoleBinding"),
+                "",
+                Create | Update | Delete,
+            ) => Target::AccountChange,
             (("", "Secret"), "", Create | Update) => Target::SecretWrite,
             (
                 ("core.gardener.cloud", "Shoot")
@@ -287,12 +293,22 @@ mod tests {
     #[case::e6_job("batch", "v1", "Job", "CREATE", "", Target::WorkloadWrite)]
     #[case::e6_cron_job("batch", "v1", "CronJob", "UPDATE", "", Target::WorkloadWrite)]
     #[case::e6_clone_set("apps.kruise.io", "v1beta1", "CloneSet", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_replication_controller("", "v1", "ReplicationController", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_pod_template("", "v1", "PodTemplate", "UPDATE", "", Target::WorkloadWrite)]
+    #[case::e6_advanced_stateful_set("apps.kruise.io", "v1beta1", "StatefulSet", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_advanced_daemon_set("apps.kruise.io", "v1alpha1", "DaemonSet", "UPDATE", "", Target::WorkloadWrite)]
+    #[case::e6_broadcast_job("apps.kruise.io", "v1alpha1", "BroadcastJob", "CREATE", "", Target::WorkloadWrite)]
+    #[case::e6_advanced_cron_job("apps.kruise.io", "v1alpha1", "AdvancedCronJob", "UPDATE", "", Target::WorkloadWrite)]
+    #[case::e6_united_deployment("apps.kruise.io", "v1alpha1", "UnitedDeployment", "CREATE", "", Target::WorkloadWrite)]
+    #[case::another_groups_united_deployment("example.com", "v1", "UnitedDeployment", "CREATE", "", Target::Other)]
+    #[case::replication_controller_scale("", "v1", "ReplicationController", "UPDATE", "scale", Target::Other)]
     #[case::deployment_scale("apps", "v1", "Deployment", "UPDATE", "scale", Target::Other)]
     #[case::deployment_delete("apps", "v1", "Deployment", "DELETE", "", Target::Other)]
     #[case::e7_ephemeral("", "v1", "Pod", "UPDATE", "ephemeralcontainers", Target::EphemeralContainers)]
     #[case::g8_account_delete("", "v1", "ServiceAccount", "DELETE", "", Target::AccountChange)]
     #[case::g8_account_update("", "v1", "ServiceAccount", "UPDATE", "", Target::AccountChange)]
-    #[case::account_create("", "v1", "ServiceAccount", "CREATE", "", Target::Other)]
+    #[case::e22_account_create("", "v1", "ServiceAccount", "CREATE", "", Target::AccountChange)]
+    #[case::e22_role_create("rbac.authorization.k8s.io", "v1", "Role", "CREATE", "", Target::AccountChange)]
     #[case::account_token("", "v1", "TokenRequest", "CREATE", "token", Target::Other)]
     #[case::g8_role("rbac.authorization.k8s.io", "v1", "Role", "UPDATE", "", Target::AccountChange)]
     #[case::g8_role_binding("rbac.authorization.k8s.io", "v1", "RoleBinding", "DELETE", "", Target::AccountChange)]

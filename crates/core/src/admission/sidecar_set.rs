@@ -10,7 +10,8 @@ use crate::json;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
 use crate::select::compiled::Scope;
-use crate::service_account::author::{self, Author};
+use crate::service_account::author::Author;
+use crate::service_account::changes;
 use crate::service_account::declared;
 use crate::service_account::rules::Rules;
 use crate::service_account::{self, admission};
@@ -18,7 +19,7 @@ use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
-use crate::sidecar_set::prepare::{prepared, stamp};
+use crate::sidecar_set::prepare::stamp;
 use crate::validation::{self, Findings, canary, conflicts, injection, update, whitelist};
 
 /// The API group.
@@ -209,7 +210,7 @@ fn judge(
     }
     // An object that is being deleted has to lose its finalizers, whatever the rules are by now. Until it is gone it
     // may be in effect, so that nothing else of it may change unasked (P1).
-    let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !author::concerns(set, &prepared(old));
+    let only_goes = |old: &SidecarSet| json::is_terminating(old.as_value()) && !changes::concerns(set, old);
     if !old.is_some_and(only_goes) {
         let asked = admission::Asked { set, old, author, others, is_fine: findings.is_empty() };
         *identity = admission::judge(asked, gates.service_account_injection, rules, world);

@@ -1,6 +1,7 @@
 //! Admission of a SidecarSet, as far as it is about identity (`serviceaccounts.md` A3, A7, E5).
 
 use super::author::{self, Author, Inquiry, NAMESPACES_MAX};
+use super::changes;
 use super::conflicts;
 use super::declared::{ACCOUNT, Declared, path};
 use super::existence::{Existence, exists};
@@ -10,7 +11,6 @@ use crate::admission::World;
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare::prepared;
 
 /// A SidecarSet that is about to be stored.
 #[derive(Clone, Copy)]
@@ -35,11 +35,15 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
     let (declared, mut findings) = if gate {
         validation::check(set, rules)
     } else {
-        let invalid = validation::check_gate(set, old);
+        let mut invalid = validation::check_gate(set, old);
+        // A field that is set anew has its error already.
+        let more = old.map(|old| changes::check_while_off(set, old)).unwrap_or_default();
+        let more: Vec<_> = more.into_iter().filter(|one| invalid.iter().all(|other| other.path != one.path)).collect();
+        invalid.extend(more);
         (Declared::default(), Findings { invalid, ..Findings::default() })
     };
     // Whether anything changes comes last: the old object has to be defaulted to tell.
-    if !is_fine || !findings.is_fine() || !old.is_none_or(|old| author::concerns(set, &prepared(old))) {
+    if !is_fine || !findings.is_fine() || !old.is_none_or(|old| changes::concerns(set, old)) {
         return findings;
     }
     let mut inquiry = Inquiry::new(world.authorizer, world.elapsed);

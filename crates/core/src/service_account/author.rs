@@ -13,7 +13,6 @@ use super::permissions::{self, Atom};
 use super::rules::Rules;
 use crate::field::FieldPath;
 use crate::json;
-use crate::names;
 use crate::outcome::Reason;
 use crate::select::compiled::{CompiledSet, Scope};
 use crate::sidecar_set::SidecarSet;
@@ -28,8 +27,6 @@ const COMPARED_MAX: usize = 1024;
 const BUDGET: Duration = Duration::from_millis(600);
 /// Existence is asked for in at most this many namespaces (A5-1).
 pub const NAMESPACES_MAX: usize = 8;
-/// The annotations whose change is a change of what a SidecarSet does (P1).
-const OWN_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
 
 /// A SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,24 +124,6 @@ pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
         Scope::Namespaces(names) => Some(names),
         Scope::Cluster => None,
     }
-}
-
-/// Whether an update changes what the author has to be asked about (P1): anything in `spec` but how and how far it is
-/// rolled out, and the annotations of ours and of canaries. Both objects are defaulted.
-pub fn concerns(new: &SidecarSet, old: &SidecarSet) -> bool {
-    let spec = |set: &SidecarSet| {
-        let mut spec = set.spec(&[]).cloned().unwrap_or_default();
-        if let Some(spec) = spec.as_object_mut() {
-            json::retain(spec, &|key, _| key != "updateStrategy" && key != "revisionHistoryLimit");
-        }
-        spec
-    };
-    let annotations = |set: &SidecarSet| {
-        let mut all = json::object(set.as_value(), &["metadata", "annotations"]).cloned().unwrap_or_default();
-        json::retain(&mut all, &|key, _| key.starts_with("pillion.dev/") || OWN_ANNOTATIONS.contains(&key));
-        all
-    };
-    spec(new) != spec(old) || annotations(new) != annotations(old)
 }
 
 /// P4: what nobody may hand out, one reason for each rule.

@@ -1,12 +1,13 @@
 //! ServiceAccounts of sidecars (`serviceaccounts.md`).
 //!
-//! What a SidecarSet says ([`declared`]) and whether its author may ([`author`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names
-//! and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
+//! What a SidecarSet says ([`declared`]), what an update of it changes ([`changes`]) and whether its author may
+//! ([`author`]), what the cluster allows ([`rules`]), and what a Pod gets ([`decide`]). Names and rules of what the controller makes ([`names`], [`permissions`]) are functions here, since the policy checks
 //! them ([`merged`]); [`tokens`] carries the decision out. What nobody gets who is merged is in [`lost`].
 //! What others may not do meanwhile is in [`guards`].
 
 pub mod admission;
 pub mod author;
+pub mod changes;
 pub mod conflicts;
 pub mod decide;
 pub mod declared;

@@ -49,7 +49,8 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
     let mut errors = Vec::new();
     let detail = format!("the feature gate {GATE} is off; turn it on in featureGates, or remove this");
     for field in FIELDS {
-        let in_spec = |set: &SidecarSet| set.spec(&[field.name]).filter(|value| !value.is_null()).cloned();
+        let in_spec =
+            |set: &SidecarSet| set.spec(&[field.name]).filter(|value| !value.is_null() && **value != "").cloned();
         let value = in_spec(set);
         if value.is_some() && value != old.and_then(in_spec) {
             errors.push(FieldError::forbidden(&declared::path(field), detail.as_str()));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::author::{Authorizer, Question};
 use super::*;
 use crate::lookup::{Answer, Failure, ObjectRef};
+use crate::sidecar_set::prepare::prepared;
 use crate::time::Timestamp;
 
 /// A cluster that writes down what it is asked: `may ann create pods in web`, `get ServiceAccount web/log-agent`.
@@ -187,9 +188,19 @@ fn v1_without_the_gate_fields_are_refused_and_nobody_is_asked() {
     let asked = |old| Asked { set: &with_account, old, author: &author, others: &[], is_fine: true };
     assert_eq!(judge(asked(None), false, &rules(), world).invalid.len(), 1);
     assert_eq!(cluster.asked(), NOTHING);
-    // A value that was there already is tolerated. What else changes is nobody's right to grant: nothing is injected.
-    let old = set(|set| set["spec"]["containers"] = json!([]));
-    assert_eq!(judge(asked(Some(&old)), false, &rules(), world), Findings::default());
+    // A value that was there already is tolerated, where nothing else changes that would be injected (E23).
+    let with_account = prepared(&with_account);
+    let asked = |old| Asked { set: &with_account, old: Some(old), author: &author, others: &[], is_fine: true };
+    let same = set(|set| set["spec"]["revisionHistoryLimit"] = json!(3));
+    assert_eq!(judge(asked(&same), false, &rules(), world), Findings::default());
+    let other = set(|set| set["spec"]["containers"][0]["image"] = json!("i:0"));
+    let errors = judge(asked(&other), false, &rules(), world).invalid;
+    assert_eq!(
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["spec.containers: Forbidden: the SidecarSet names a ServiceAccount, and the feature gate \
+             SidecarSetServiceAccountInjection is off: this would take effect under the account, unasked, once the gate is \
+             on; turn it on in featureGates first, or remove spec.serviceAccountName"]
+    );
     assert_eq!(cluster.asked(), NOTHING);
 }
 

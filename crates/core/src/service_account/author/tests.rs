@@ -288,24 +288,6 @@ fn e5_a_privileged_account_is_refused() {
 }
 
 #[rstest]
-#[case::selector(json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}}), true)]
-#[case::container(json!({"spec": {"containers": [{"name": "x"}]}}), true)]
-#[case::ours(json!({"metadata": {"annotations": {"pillion.dev/service-account-name": "x"}}}), true)]
-#[case::canary(json!({"metadata": {"annotations": {"apps.kruise.io/sidecarset-base": "x"}}}), true)]
-#[case::strategy(json!({"spec": {"updateStrategy": {"paused": true}}}), false)]
-#[case::history(json!({"spec": {"revisionHistoryLimit": 3}}), false)]
-#[case::other_annotation(json!({"metadata": {"annotations": {"team": "x"}}}), false)]
-#[case::label(json!({"metadata": {"labels": {"team": "x"}}}), false)]
-fn p1_updates_that_concern_it(#[case] changed: Value, #[case] concerned: bool) {
-    let old = SidecarSet::from_decoded(json!({"metadata": {}, "spec": {}}));
-    let mut new = json!({"metadata": {}, "spec": {}});
-    for (part, fields) in changed.as_object().unwrap() {
-        new[part] = fields.clone();
-    }
-    assert_eq!(concerns(&SidecarSet::from_decoded(new), &old), concerned);
-}
-
-#[rstest]
 #[case::label(json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "a"}}}), Some(vec!["a"]))]
 #[case::in_list(
     json!({"namespaceSelector": {"matchExpressions": [

@@ -2,16 +2,17 @@
 
 use serde_json::Value;
 
-use super::{Findings, forbidden, is_exempt, is_terminating, name, unreadable};
+use super::{Findings, forbidden, is_exempt, is_terminating, name, reserved, unreadable};
 use crate::format;
 use crate::json;
 use crate::lookup::Lookup;
+use crate::outcome::Reason;
 use crate::request::Operation;
 use crate::service_account::author::Author;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
 
-/// An UPDATE or a DELETE of a ServiceAccount, a Role or a RoleBinding.
+/// A CREATE, an UPDATE or a DELETE of a ServiceAccount, a Role or a RoleBinding.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// `ServiceAccount`, `Role` or `RoleBinding`.
@@ -22,7 +23,7 @@ pub struct Change<'a> {
     pub namespace: &'a str,
     /// The object; null on DELETE.
     pub object: &'a Value,
-    /// The stored object. Its name counts: that of the request is empty in a DELETECOLLECTION.
+    /// The stored object; null on CREATE. Its name counts: that of the request is empty in a DELETECOLLECTION.
     pub old_object: &'a Value,
     /// Who asks.
     pub author: &'a Author,
@@ -32,6 +33,10 @@ pub struct Change<'a> {
 /// where it matters.
 pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn Fn(&str) -> Vec<String>) -> Findings {
     let mut findings = Findings::default();
+    if change.operation == Operation::Create {
+        findings.reasons.extend(creation(change, rules));
+        return findings;
+    }
     if is_exempt(change.author, rules) {
         return findings;
     }
@@ -61,6 +66,18 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
         added_references(change, &mut findings);
     }
     findings
+}
+
+/// E22: why an object may not come to be. Only the controller makes merged objects; the control plane deletes and
+/// updates them, and has none to make. A forged account would be what Pods run under once a Role of that name is there.
+fn creation(change: Change<'_>, rules: &Rules) -> Option<Reason> {
+    let (field, name) = reserved(change.object, names::MERGED_PREFIX)?;
+    let problem = format!(
+        "{} \"{name}\": names that start with \"{}\" are for objects that Pillion's controller makes",
+        change.kind,
+        names::MERGED_PREFIX
+    );
+    (change.author.user != rules.controller_user).then(|| forbidden(field, problem, "choose another name"))
 }
 
 /// Why a ServiceAccount should stay.
@@ -163,6 +180,54 @@ mod tests {
         ] {
             assert_eq!(judged(kind, operation, MERGED, user, "Active"), [""; 0], "{user}");
         }
+    }
+
+    fn made(kind: &str, metadata: &Value, user: &str) -> Vec<String> {
+        let object = json!({ "metadata": metadata });
+        let author = Author { user: user.to_owned(), groups: vec![Rules::default().controller_user] };
+        let operation = Operation::Create;
+        let change =
+            Change { kind, operation, namespace: "web", object: &object, old_object: &Value::Null, author: &author };
+        let findings = judge(change, &rules(), &Phase("unasked"), &|_| panic!("nobody's users are asked for"));
+        assert_eq!(findings.warnings, [""; 0]);
+        findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
+    }
+
+    #[rstest]
+    #[case::a_merged_one(json!({"name": MERGED}), "metadata.name", MERGED)]
+    #[case::with_its_annotation(json!({"name": MERGED, "annotations": {names::SIDECAR_SETS: "a,b"}}), "metadata.name", MERGED)]
+    #[case::any_of_the_prefix(json!({"name": "sidecarset-merged-x"}), "metadata.name", "sidecarset-merged-x")]
+    #[case::a_generated_name(json!({"generateName": "sidecarset-merged-7e18f737311"}), "metadata.generateName", "sidecarset-merged-7e18f737311")]
+    #[case::the_prefix_alone(json!({"generateName": "sidecarset-merged-"}), "metadata.generateName", "sidecarset-merged-")]
+    #[case::generated_by_now(json!({"generateName": "sidecarset-merged-7", "name": "sidecarset-merged-7xz4kp"}), "metadata.name", "sidecarset-merged-7xz4kp")]
+    fn e22_only_the_controller_makes_merged_objects(#[case] metadata: Value, #[case] field: &str, #[case] name: &str) {
+        for kind in ["ServiceAccount", "Role", "RoleBinding"] {
+            for user in [
+                ANN,
+                "",
+                "system:serviceaccount:kube-system:namespace-controller",
+                "system:serviceaccount:kube-system:generic-garbage-collector",
+                "system:kube-controller-manager",
+            ] {
+                assert_eq!(
+                    made(kind, &metadata, user),
+                    [format!(
+                        "403 {field}: {kind} \"{name}\": names that start with \"sidecarset-merged-\" are for objects that \
+                         Pillion's controller makes; choose another name"
+                    )]
+                );
+            }
+            assert_eq!(made(kind, &metadata, &Rules::default().controller_user), [""; 0]);
+        }
+    }
+
+    #[rstest]
+    #[case::another_name(json!({"name": "sidecarset-mergers"}))]
+    #[case::a_prefix_that_cannot_become_one(json!({"generateName": "sidecarset-merged"}))]
+    #[case::the_name_counts(json!({"generateName": "sidecarset-merged-", "name": "web"}))]
+    #[case::none(json!({}))]
+    fn e22_other_objects_are_made_as_ever(#[case] metadata: Value) {
+        assert_eq!(made("ServiceAccount", &metadata, ANN), [""; 0]);
     }
 
     #[test]

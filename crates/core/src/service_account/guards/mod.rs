@@ -70,3 +70,17 @@ fn unreadable(field: &str, what: &str, failure: Failure, api_version: &str, kind
 fn name(object: &Value) -> &str {
     json::text(object, &["metadata", "name"])
 }
+
+/// The name of a new object, or the prefix of the name that the API server will generate, where it starts with
+/// `prefix`; and the field in which it is.
+///
+/// A generated name is the prefix, cut to 58 bytes, and five characters without `-`, so that it starts with a prefix
+/// that ends in `-` only where `generateName` does.
+fn reserved<'a>(object: &'a Value, prefix: &str) -> Option<(&'static str, &'a str)> {
+    let of = |key| json::text(object, &["metadata", key]);
+    let (field, name) = match of("name") {
+        "" => ("metadata.generateName", of("generateName")),
+        name => ("metadata.name", name),
+    };
+    name.starts_with(prefix).then_some((field, name))
+}

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Findings, forbidden, name, unreadable};
+use super::{Findings, forbidden, name, reserved, unreadable};
 use crate::json;
 use crate::lookup::{Answer, Lookup};
 use crate::service_account::existence;
+use crate::service_account::names;
 use crate::service_account::rules::{Judgement, Rules};
 
 /// The type of such a Secret.
@@ -18,7 +19,9 @@ pub const UID: &str = "kubernetes.io/service-account.uid";
 /// Judges a token Secret; updates only where they change which account it is of.
 ///
 /// An account that is missing, on its way out or another one than the Secret says is refused whatever the settings
-/// say about such Secrets: its token would be deleted, or would be one of an account that comes later.
+/// say about such Secrets: its token would be deleted, or would be one of an account that comes later. So is a merged
+/// account, and a name that belongs to the Secrets of isolated sidecars, whoever asks (E22): the control plane would
+/// fill the Secret with a token that does not expire.
 pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules, lookup: &dyn Lookup) -> Findings {
     let mut findings = Findings::default();
     let annotation = |object, key| json::text(object, &["metadata", "annotations", key]);
@@ -28,6 +31,17 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     }
     let (account, uid) = of(object);
     let field = format!("metadata.annotations[{ACCOUNT}]");
+    if names::is_merged(account) {
+        let problem = format!("a Secret would hold a token of the merged ServiceAccount \"{account}\"");
+        let remedy = "name another ServiceAccount; the Pods of a merged one get their tokens from the kubelet";
+        findings.reasons.push(forbidden(&field, problem, remedy));
+        return findings;
+    }
+    if let Some((field, name)) = reserved(object, names::TOKEN_SECRET_PREFIX) {
+        let problem = format!("isolated sidecars mount the Secret \"{name}\", which Pillion's controller makes");
+        findings.reasons.push(forbidden(field, problem, "choose another name"));
+        return findings;
+    }
     let called = format!("ServiceAccount \"{account}\"");
     let remedy = "create the ServiceAccount first, or request a token with `kubectl create token`";
     let mut refuse = |problem: String, remedy: &str| findings.reasons.push(forbidden(&field, problem, remedy));
@@ -156,6 +170,72 @@ mod tests {
         let rules = with(Judgement::Deny);
         assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &Account(Answer::NotFound)), Findings::default());
         assert_eq!(judge(&token("2"), &token("1"), "web", &rules, &there()).reasons.len(), 1);
+    }
+
+    fn token_of(account: &str) -> Value {
+        json!({"type": TOKEN_TYPE, "metadata": {"name": "t", "annotations": {ACCOUNT: account}}})
+    }
+
+    struct Silent;
+
+    impl Lookup for Silent {
+        fn get(&self, object: &ObjectRef) -> Answer {
+            panic!("nothing has to be looked up, {object:?} was")
+        }
+    }
+
+    #[rstest]
+    #[case::on_creation(Value::Null)]
+    #[case::of_another_account_before(token_of("a"))]
+    #[case::of_another_merged_account_before(token_of("sidecarset-merged-0000000000000000"))]
+    #[case::of_none_before(json!({"type": TOKEN_TYPE, "metadata": {"name": "t"}}))]
+    fn e22_no_secret_holds_a_token_of_a_merged_account(#[case] old: Value) {
+        let new = token_of("sidecarset-merged-0123456789abcdef");
+        for judgement in [Judgement::Allow, Judgement::Warn, Judgement::Deny] {
+            let rules = Rules { legacy_token_exempt: vec!["*".to_owned(), "web/t".to_owned()], ..with(judgement) };
+            assert_eq!(
+                messages(&judge(&new, &old, "web", &rules, &Silent)),
+                [
+                    "403 metadata.annotations[kubernetes.io/service-account.name]: a Secret would hold a token of the merged ServiceAccount \"sidecarset-merged-0123456789abcdef\"; name another ServiceAccount; the Pods of a merged one get their tokens from the kubelet"
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn e22_a_secret_of_a_merged_account_that_is_there_can_be_given_another_one_and_keeps_its_finalizers() {
+        let old = token_of("sidecarset-merged-0123456789abcdef");
+        let mut released = old.clone();
+        released["metadata"]["finalizers"] = json!([]);
+        assert_eq!(judge(&released, &old, "web", &with(Judgement::Deny), &Silent), Findings::default());
+        assert_eq!(judge(&token_of("a"), &old, "web", &with(Judgement::Allow), &there()), Findings::default());
+    }
+
+    /// The token controller writes the UID beside the token.
+    #[test]
+    fn e22_a_secret_of_a_merged_account_that_is_there_is_not_filled() {
+        let old = token_of("sidecarset-merged-0123456789abcdef");
+        let mut filled = old.clone();
+        filled["metadata"]["annotations"][UID] = json!("1");
+        assert_eq!(judge(&filled, &old, "web", &with(Judgement::Allow), &Silent).reasons.len(), 1);
+    }
+
+    #[rstest]
+    #[case::a_name("name", "sidecarset-token-0123456789abcdef", "metadata.name")]
+    #[case::a_generated_name("generateName", "sidecarset-token-0123456789a", "metadata.generateName")]
+    fn e22_a_token_secret_does_not_take_the_place_of_that_of_isolated_sidecars(
+        #[case] field: &str,
+        #[case] name: &str,
+        #[case] path: &str,
+    ) {
+        let forged = json!({"type": TOKEN_TYPE, "metadata": {field: name, "annotations": {ACCOUNT: "a"}}});
+        let findings = judge(&forged, &Value::Null, "web", &with(Judgement::Allow), &Silent);
+        assert_eq!(
+            messages(&findings),
+            [format!(
+                "403 {path}: isolated sidecars mount the Secret \"{name}\", which Pillion's controller makes; choose another name"
+            )]
+        );
     }
 
     #[test]

@@ -1,14 +1,26 @@
 //! Pod templates that name a merged ServiceAccount (E6).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{Findings, forbidden};
-use crate::format;
+use crate::field::FieldPath;
 use crate::json;
 use crate::service_account::names;
 
-/// Where workloads keep their Pod templates.
-const TEMPLATES: [&[&str]; 2] = [&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
+/// Where the Pod templates of workloads, and of a PodTemplate, have their `spec`.
+const TEMPLATES: [&[&str]; 3] =
+    [&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"], &["template", "spec"]];
+/// Where OpenKruise's AdvancedCronJob and UnitedDeployment have whole workloads below `spec.template`.
+const WORKLOADS: [&str; 6] = [
+    "jobTemplate",
+    "broadcastJobTemplate",
+    "statefulSetTemplate",
+    "advancedStatefulSetTemplate",
+    "cloneSetTemplate",
+    "deploymentTemplate",
+];
 /// The field and its alias (A1-3).
 const FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 
@@ -17,14 +29,15 @@ const FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 /// An update that leaves the name as it was is let through, so that such a workload can still be scaled down.
 pub fn judge(object: &Value, old_object: &Value) -> Findings {
     let mut findings = Findings::default();
-    for template in TEMPLATES {
-        let (Some(new), old) = (json::at(object, template), json::at(old_object, template)) else { continue };
+    let before: BTreeMap<FieldPath, &Value> =
+        pod_specs(old_object).into_iter().map(|template| (template.identity, template.spec)).collect();
+    for template in pod_specs(object) {
+        let before = before.get(&template.identity);
         for field in FIELDS {
-            let account = json::text(new, &[field]);
-            let before = old.map_or("", |old| json::text(old, &[field]));
-            if names::is_merged(account) && account != before {
+            let account = json::text(template.spec, &[field]);
+            if names::is_merged(account) && before.is_none_or(|before| json::text(before, &[field]) != account) {
                 findings.reasons.push(forbidden(
-                    &format!("{}.{field}", format::joined(template, ".")),
+                    template.path.child(field).as_str(),
                     format!("\"{account}\" is a merged ServiceAccount"),
                     "name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them",
                 ));
@@ -34,8 +47,38 @@ pub fn judge(object: &Value, old_object: &Value) -> Findings {
     findings
 }
 
+/// The `spec` of a Pod template, or a patch of one.
+struct Template<'a> {
+    /// Where it is.
+    path: FieldPath,
+    /// What tells it from the others before and after an update: entries of lists may change their places.
+    identity: FieldPath,
+    spec: &'a Value,
+}
+
+/// Every Pod template of a workload, and the patches that the subsets of a UnitedDeployment make to theirs.
+fn pod_specs(object: &Value) -> Vec<Template<'_>> {
+    let at = |path: &[&str]| {
+        let place = path.iter().fold(FieldPath::default(), |place, key| place.child(key));
+        json::at(object, path).map(|spec| Template { path: place.clone(), identity: place, spec })
+    };
+    let mut found: Vec<Template<'_>> = TEMPLATES.into_iter().filter_map(at).collect();
+    found.extend(WORKLOADS.iter().filter_map(|key| at(&["spec", "template", key, "spec", "template", "spec"])));
+    let subsets = FieldPath::new("spec.topology.subsets");
+    for (index, subset) in json::items(object, &["spec", "topology", "subsets"]).iter().enumerate() {
+        if let Some(spec) = json::at(subset, &["patch", "spec"]) {
+            let patch = |subset: FieldPath| subset.child("patch").child("spec");
+            let path = patch(subsets.index(index));
+            let identity = patch(subsets.key(json::text(subset, &["name"])));
+            found.push(Template { path, identity, spec });
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -56,6 +99,40 @@ mod tests {
         assert_eq!(fields(&deployment(MERGED), &deployment(MERGED)), [""; 0]);
         assert_eq!(fields(&deployment("web"), &deployment(MERGED)), [""; 0]);
         assert_eq!(fields(&json!({}), &Value::Null), [""; 0]);
+    }
+
+    #[rstest]
+    #[case::of_most_workloads("spec.template.spec")]
+    #[case::of_a_cron_job("spec.jobTemplate.spec.template.spec")]
+    #[case::of_a_pod_template("template.spec")]
+    #[case::of_an_advanced_cron_job("spec.template.jobTemplate.spec.template.spec")]
+    #[case::of_broadcast_jobs("spec.template.broadcastJobTemplate.spec.template.spec")]
+    #[case::of_united_stateful_sets("spec.template.statefulSetTemplate.spec.template.spec")]
+    #[case::of_united_advanced_stateful_sets("spec.template.advancedStatefulSetTemplate.spec.template.spec")]
+    #[case::of_united_clone_sets("spec.template.cloneSetTemplate.spec.template.spec")]
+    #[case::of_united_deployments("spec.template.deploymentTemplate.spec.template.spec")]
+    fn e6_every_place_of_a_template_is_looked_at(#[case] place: &str) {
+        let workload = |spec: Value| place.rsplit('.').fold(spec, |value, key| json!({ key: value }));
+        for field in FIELDS {
+            let bad = workload(json!({ field: MERGED }));
+            assert_eq!(fields(&bad, &Value::Null), [format!("{place}.{field}")]);
+            assert_eq!(fields(&bad, &workload(json!({ field: "web" }))), [format!("{place}.{field}")]);
+            assert_eq!(fields(&bad, &bad), [""; 0]);
+            assert_eq!(fields(&workload(json!({ field: "web" })), &bad), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn e6_subsets_do_not_patch_a_merged_account_into_their_template() {
+        let with = |subsets: Value| json!({"spec": {"topology": {"subsets": subsets}}});
+        let subset =
+            |name: &str, account: &str| json!({"name": name, "patch": {"spec": {"serviceAccountName": account}}});
+        let bad = with(json!([{"name": "a"}, subset("b", MERGED)]));
+        assert_eq!(fields(&bad, &Value::Null), ["spec.topology.subsets[1].patch.spec.serviceAccountName"]);
+        // The one that was there may stay when another one goes, and gives its name to no other.
+        assert_eq!(fields(&with(json!([subset("b", MERGED)])), &bad), [""; 0]);
+        let moved = with(json!([subset("a", MERGED), subset("b", "web")]));
+        assert_eq!(fields(&moved, &bad), ["spec.topology.subsets[0].patch.spec.serviceAccountName"]);
     }
 
     #[test]

@@ -1,0 +1,101 @@
+//! What an update of a SidecarSet changes of what is injected, and under which account (`serviceaccounts.md` P1, E23).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::declared::{self, ACCOUNT, Declared, FIELDS};
+use crate::field::{FieldError, FieldPath};
+use crate::json::{self, Object};
+use crate::names;
+use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::prepare::prepared;
+
+/// What the annotations start with that Pillion reads.
+const OWN_PREFIX: &str = "pillion.dev/";
+/// Further annotations that decide which Pods a SidecarSet is injected into.
+const CANARY_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
+/// The fields of `updateStrategy` that decide which Pods get the stored version, where the revision policy is `Partial`
+/// (M-3, M-4).
+const DECIDES_REVISION: [&str; 3] = ["partition", "paused", "selector"];
+
+/// The fields that an update changes and that its author has to answer for (P1), ascending; empty where nothing is asked.
+///
+/// Everything in `spec` counts, except `revisionHistoryLimit` and `updateStrategy`. Of the latter, the three fields count
+/// that tell whether a Pod gets the latest version or a stored one, where a `Partial` revision makes that a question (E23).
+/// Of the metadata, the annotations of Pillion and of canaries count, and the label that names a custom version. `new` is
+/// defaulted; `old` is defaulted here unless its admission has done so.
+pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldPath> {
+    let canonical = |mut set: SidecarSet| {
+        declared::canonicalise(set.as_value_mut());
+        set
+    };
+    let (new, old) = (canonical(new.clone()), canonical(prepared(old)));
+    let is_partial = [&new, &old]
+        .into_iter()
+        .any(|set| set.spec(&["injectionStrategy", "revision", "policy"]).and_then(Value::as_str) == Some("Partial"));
+    let mut paths = Vec::new();
+    let annotations = differing((&new, &old), &["metadata", "annotations"]);
+    let counts = |key: &&str| key.starts_with(OWN_PREFIX) || CANARY_ANNOTATIONS.contains(key);
+    let path = FieldPath::new("metadata.annotations");
+    paths.extend(annotations.into_iter().filter(counts).map(|key| path.key(key)));
+    let labels = differing((&new, &old), &["metadata", "labels"]);
+    let path = FieldPath::new("metadata.labels");
+    paths.extend(labels.into_iter().filter(|key| *key == names::CUSTOM_VERSION_LABEL).map(|key| path.key(key)));
+    let path = FieldPath::new("spec");
+    for key in differing((&new, &old), &["spec"]) {
+        match key {
+            "revisionHistoryLimit" => {}
+            "updateStrategy" => {
+                let within = differing((&new, &old), &["spec", key]);
+                let decides = within.into_iter().filter(|key| is_partial && DECIDES_REVISION.contains(key));
+                paths.extend(decides.map(|field| path.child(key).child(field)));
+            }
+            _ => paths.push(path.child(key)),
+        }
+    }
+    paths
+}
+
+/// Whether an update changes anything that its author has to answer for (P1); see [`changes`].
+pub fn concerns(new: &SidecarSet, old: &SidecarSet) -> bool {
+    !changes(new, old).is_empty()
+}
+
+/// E23: the errors of an update while the feature gate is off. Nobody is asked then, and what is written would take effect
+/// under the account once the gate comes on; so it may only give the account up.
+pub fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
+    if !names_account(new) {
+        return Vec::new();
+    }
+    let is_same_identity = Declared::of(new).is_ok_and(|new| Declared::of(old).is_ok_and(|old| new == old));
+    let is_identity = |path: &FieldPath| {
+        FIELDS.into_iter().any(|of| *path == declared::path(of) || *path == declared::annotation_path(of))
+    };
+    let paths = changes(new, old).into_iter().filter(|path| !(is_same_identity && is_identity(path)));
+    let detail = "the SidecarSet names a ServiceAccount, and the feature gate SidecarSetServiceAccountInjection is off: \
+                  this would take effect under the account, unasked, once the gate is on; turn it on in featureGates \
+                  first, or remove spec.serviceAccountName";
+    paths.map(|path| FieldError::forbidden(&path, detail)).collect()
+}
+
+/// Whether a set names an account, in whatever form; what is no string counts, since it is no way to give one up.
+fn names_account(set: &SidecarSet) -> bool {
+    let in_spec = set.spec(&[ACCOUNT.name]).is_some_and(|value| !value.is_null() && value != "");
+    in_spec || !set.annotation(ACCOUNT.annotation).is_empty()
+}
+
+/// The keys at `path` whose values are not the same in both sets, ascending. An absent key and one with `null` are the
+/// same.
+fn differing<'a>((new, old): (&'a SidecarSet, &'a SidecarSet), path: &[&str]) -> BTreeSet<&'a str> {
+    fn at<'a>(set: &'a SidecarSet, path: &[&str]) -> Option<&'a Object> {
+        json::at(set.as_value(), path)?.as_object()
+    }
+    let (new, old) = (at(new, path), at(old, path));
+    let value = |object: Option<&'a Object>, key: &str| object?.get(key).filter(|value| !value.is_null());
+    let keys = new.into_iter().chain(old).flat_map(Object::keys).map(String::as_str);
+    keys.filter(|key| value(new, key) != value(old, key)).collect()
+}
+
+#[cfg(test)]
+mod tests;
