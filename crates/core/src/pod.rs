@@ -62,10 +62,10 @@ impl<'a> Pod<'a> {
         json::items(self.0, &["spec", "volumes"])
     }
 
-    /// Whether the Pod still runs or will run: neither finished nor being deleted (P-2).
-    pub fn is_active(self) -> bool {
-        let phase = json::text(self.0, &["status", "phase"]);
-        phase != "Succeeded" && phase != "Failed" && !json::is_terminating(self.0)
+    /// Whether a Pod that is created gets sidecars: not where it says that it is being deleted (P-2), which the API server
+    /// drops from a manifest before it asks any webhook. A `status` says nothing: that is dropped after the webhooks.
+    pub fn is_injectable(self) -> bool {
+        !json::is_terminating(self.0)
     }
 
     /// Whether a Job owns the Pod.
@@ -135,12 +135,12 @@ mod tests {
     #[rstest]
     #[case::none(json!({}), true)]
     #[case::pending(json!({"status": {"phase": "Pending"}}), true)]
-    #[case::succeeded(json!({"status": {"phase": "Succeeded"}}), false)]
-    #[case::failed(json!({"status": {"phase": "Failed"}}), false)]
+    #[case::succeeded(json!({"status": {"phase": "Succeeded"}}), true)]
+    #[case::failed(json!({"status": {"phase": "Failed"}}), true)]
     #[case::deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), false)]
     #[case::null_deletion(json!({"metadata": {"deletionTimestamp": null}}), true)]
-    fn p2_active(#[case] pod: Value, #[case] active: bool) {
-        assert_eq!(Pod::decode(&pod).unwrap().is_active(), active);
+    fn p2_the_status_of_a_new_pod_is_not_looked_at(#[case] pod: Value, #[case] is_injectable: bool) {
+        assert_eq!(Pod::decode(&pod).unwrap().is_injectable(), is_injectable);
     }
 
     #[test]

@@ -57,17 +57,24 @@ const KRUISE: &[&str] = &["v1alpha1", "v1beta1"];
 const CREATE: &[&str] = &["CREATE"];
 const UPDATE: &[&str] = &["UPDATE"];
 const WRITE: &[&str] = &["CREATE", "UPDATE"];
-const CHANGE: &[&str] = &["UPDATE", "DELETE"];
+const ALL: &[&str] = &["CREATE", "UPDATE", "DELETE"];
 
 const PODS: &[Rule] = &[rule("", V1, &["pods"], CREATE)];
 const SIDECAR_SETS: &[Rule] = &[rule("apps.kruise.io", KRUISE, &["sidecarsets"], WRITE)];
 const GUARDED: &[Rule] = &[
     rule("", V1, &["pods/ephemeralcontainers"], UPDATE),
+    rule("", V1, &["replicationcontrollers", "podtemplates"], WRITE),
     rule("apps", V1, &["deployments", "statefulsets", "daemonsets", "replicasets"], WRITE),
     rule("batch", V1, &["jobs", "cronjobs"], WRITE),
-    rule("apps.kruise.io", KRUISE, &["clonesets"], WRITE),
-    rule("", V1, &["serviceaccounts"], CHANGE),
-    rule("rbac.authorization.k8s.io", V1, &["roles", "rolebindings"], CHANGE),
+    // A rule for resources that the cluster does not have is never asked.
+    rule(
+        "apps.kruise.io",
+        KRUISE,
+        &["clonesets", "statefulsets", "daemonsets", "broadcastjobs", "advancedcronjobs", "uniteddeployments"],
+        WRITE,
+    ),
+    rule("", V1, &["serviceaccounts"], ALL),
+    rule("rbac.authorization.k8s.io", V1, &["roles", "rolebindings"], ALL),
 ];
 const SECRETS: &[Rule] = &[rule("", V1, &["secrets"], WRITE)];
 const SHOOTS: &[Rule] = &[rule("core.gardener.cloud", &["v1beta1"], &["shoots"], WRITE)];
@@ -137,13 +144,13 @@ impl Part {
             }
             Self::Guards => {
                 "Refuses what would steal or undo an identity: debug containers that reach for a sidecar's token, \
-                 templates that name a merged ServiceAccount, changes of merged objects, the deletion of \
-                 ServiceAccounts in use. It changes nothing, so it validates, and sees what others have made of an \
+                 templates that name a merged ServiceAccount, merged objects that are not of the controller's making, \
+                 the deletion of ServiceAccounts in use. It changes nothing, so it validates, and sees what others have made of an \
                  object. It is apart from the others, so that no Pod waits for it."
             }
             Self::TokenSecrets => {
-                "Token Secrets of the old kind: refuses those whose ServiceAccount is not there, and writes its UID \
-                 into the others, so that they do not become tokens of a later ServiceAccount of the same name."
+                "Token Secrets of the old kind: refuses those whose ServiceAccount is merged or not there, and writes \
+                 its UID into the others, so that they do not become tokens of a later ServiceAccount of the same name."
             }
             Self::Shoots => {
                 "Rules for the ServiceAccount tokens of the clusters that Gardener runs. It changes nothing."
@@ -162,7 +169,7 @@ impl Part {
                         .to_owned(),
                 why: "Mirror Pods show what a kubelet runs already. They are never changed, and need not wait.",
             }],
-            Self::Guards => vec![not_the_control_plane(), merged_role(), merged_template()],
+            Self::Guards => vec![not_the_control_plane(), merged_object(), merged_template()],
             Self::TokenSecrets => vec![Condition {
                 name: "is-a-token-secret",
                 expression: "has(object.type) && object.type == 'kubernetes.io/service-account-token'".to_owned(),
@@ -185,32 +192,46 @@ fn not_the_control_plane() -> Condition {
     }
 }
 
-fn merged_role() -> Condition {
+/// A webhook that validates sees the name that the API server generated.
+fn merged_object() -> Condition {
     Condition {
-        name: "is-a-merged-role",
+        name: "is-a-merged-object",
         expression: format!(
-            "!(request.kind.kind in ['Role', 'RoleBinding']) || oldObject.metadata.name.startsWith('{MERGED_PREFIX}')"
+            "!(request.kind.kind in ['Role', 'RoleBinding'] ||\n  \
+             request.kind.kind == 'ServiceAccount' && request.operation == 'CREATE') ||\n\
+             (oldObject == null ? object : oldObject).metadata.name.startsWith('{MERGED_PREFIX}')"
         ),
-        why: "Of Roles and RoleBindings, only merged ones matter. Without this, the API server could not even write \
-              its own while nobody answers.",
+        why: "Of Roles and RoleBindings, and of new ServiceAccounts, only merged ones matter. Without this, the API \
+              server could not even write its own while nobody answers.",
     }
 }
 
-/// The second list is for `CronJob`s. A Deployment with a `jobTemplate` does not exist, so both can be looked at.
+/// The parts of a workload in which a `template` may be, then the templates' specs, and the patches of subsets. Fields
+/// that a kind does not have are absent, so that one expression can look at all kinds.
 fn merged_template() -> Condition {
     let named = |field: &str| format!("(has(pod.{field}) && pod.{field}.startsWith('{MERGED_PREFIX}'))");
     Condition {
         name: "is-a-template-with-a-merged-account",
         expression: format!(
             "request.kind.kind in ['Pod', 'ServiceAccount', 'Role', 'RoleBinding'] || (\n  \
-             (has(object.spec.template) && has(object.spec.template.spec) ?\n    [object.spec.template.spec] : []) +\n  \
-             (has(object.spec.jobTemplate) && has(object.spec.jobTemplate.spec.template.spec) ?\n    \
-             [object.spec.jobTemplate.spec.template.spec] : [])\n\
+             (\n    \
+             [object] + (has(object.spec) ? [object.spec] : []) +\n    \
+             (has(object.spec) && has(object.spec.jobTemplate) && has(object.spec.jobTemplate.spec) ?\n      \
+             [object.spec.jobTemplate.spec] : []) +\n    \
+             (has(object.spec) && has(object.spec.template) ?\n      \
+             ['jobTemplate', 'broadcastJobTemplate', 'statefulSetTemplate', 'advancedStatefulSetTemplate',\n       \
+             'cloneSetTemplate', 'deploymentTemplate'].filter(key,\n        \
+             key in object.spec.template && 'spec' in object.spec.template[key]\n      \
+             ).map(key, object.spec.template[key].spec) : [])\n  \
+             ).filter(of, has(of.template) && has(of.template.spec)).map(of, of.template.spec) +\n  \
+             (has(object.spec) && has(object.spec.topology) && has(object.spec.topology.subsets) ?\n    \
+             object.spec.topology.subsets.filter(of, has(of.patch) && has(of.patch.spec)).map(of, of.patch.spec) : [])\n\
              ).exists(pod,\n  {} ||\n  {})",
             named("serviceAccountName"),
             named("serviceAccount"),
         ),
-        why: "Of workloads, only those whose Pods would run under a merged ServiceAccount; the second list is for \
-              CronJobs.",
+        why: "Of workloads, only those whose Pods would run under a merged ServiceAccount. The list has whatever holds a \
+              Pod template: a PodTemplate itself, most workloads, CronJobs, and OpenKruise's kinds that hold whole \
+              workloads or patch theirs.",
     }
 }

@@ -9,11 +9,16 @@ pub const PODS: [&str; 3] = ["", "pods", "CREATE"];
 const SETS: [&str; 3] = ["apps.kruise.io", "sidecarsets", "CREATE UPDATE"];
 pub const EPHEMERAL: [&str; 3] = ["", "pods/ephemeralcontainers", "UPDATE"];
 pub const SECRETS: [&str; 3] = ["", "secrets", "CREATE UPDATE"];
-const ACCOUNTS: [&str; 3] = ["", "serviceaccounts", "UPDATE DELETE"];
-const RBAC: [&str; 3] = ["rbac.authorization.k8s.io", "roles rolebindings", "UPDATE DELETE"];
+const ACCOUNTS: [&str; 3] = ["", "serviceaccounts", "CREATE UPDATE DELETE"];
+const RBAC: [&str; 3] = ["rbac.authorization.k8s.io", "roles rolebindings", "CREATE UPDATE DELETE"];
 const APPS: [&str; 3] = ["apps", "deployments statefulsets daemonsets replicasets", "CREATE UPDATE"];
 const BATCH: [&str; 3] = ["batch", "jobs cronjobs", "CREATE UPDATE"];
-const CLONES: [&str; 3] = ["apps.kruise.io", "clonesets", "CREATE UPDATE"];
+const CORE: [&str; 3] = ["", "replicationcontrollers podtemplates", "CREATE UPDATE"];
+const KRUISE: [&str; 3] = [
+    "apps.kruise.io",
+    "clonesets statefulsets daemonsets broadcastjobs advancedcronjobs uniteddeployments",
+    "CREATE UPDATE",
+];
 
 /// A policy of this name that is asked about `rules` and may read everything.
 pub fn policy(name: &str, rules: &[[&str; 3]], settings: &Value) -> Value {
@@ -97,7 +102,7 @@ pub fn complete(settings: &Value) -> [Value; 4] {
     [
         policy("pods", &[PODS], settings),
         policy("sets", &[SETS], settings),
-        policy("guards", &[EPHEMERAL, SECRETS, ACCOUNTS, RBAC, APPS, BATCH, CLONES], settings),
+        policy("guards", &[EPHEMERAL, SECRETS, ACCOUNTS, RBAC, CORE, APPS, BATCH, KRUISE], settings),
         twin(settings),
     ]
 }
@@ -117,9 +122,9 @@ spec.rules: no policy here is asked about UPDATE of pods/ephemeralcontainers: ep
 spec.settings.role: no policy here looks at Pods after other webhooks have changed them: one may copy the token of a sidecar, or take it away -> add a policy with these settings, role: Assert and mutating: false, or check it together with this one
 ");
     insta::assert_snapshot!(said(&[policy("pods", &[PODS], &merging()), twin(&merging())]).join("\n"), @r"
-spec.rules: no policy here is asked about CREATE and UPDATE of deployments, statefulsets, daemonsets, replicasets, jobs, cronjobs, clonesets: workloads may name a merged ServiceAccount, and only their Pods are refused -> add the rule to a policy with these settings, or check that policy together with this one
+spec.rules: no policy here is asked about CREATE and UPDATE of deployments, statefulsets, daemonsets, replicasets, replicationcontrollers, podtemplates, jobs, cronjobs, clonesets, statefulsets.apps.kruise.io, daemonsets.apps.kruise.io, broadcastjobs, advancedcronjobs, uniteddeployments: workloads may name a merged ServiceAccount, and only their Pods are refused -> add the rule to a policy with these settings, or check that policy together with this one
 spec.rules: no policy here is asked about CREATE and UPDATE of secrets: tokens that do not expire may be made for the accounts of sidecars -> add the rule to a policy with these settings, or check that policy together with this one
-spec.rules: no policy here is asked about UPDATE and DELETE of serviceaccounts, roles, rolebindings: others than the controller may change and delete what is merged -> add the rule to a policy with these settings, or check that policy together with this one
+spec.rules: no policy here is asked about CREATE, UPDATE and DELETE of serviceaccounts, roles, rolebindings: others than the controller may make, change and delete what is merged -> add the rule to a policy with these settings, or check that policy together with this one
 spec.rules: no policy here is asked about UPDATE of pods/ephemeralcontainers: ephemeral containers may mount the tokens of sidecars -> add the rule to a policy with these settings, or check that policy together with this one
 ");
 }

@@ -21,12 +21,14 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// Group, kind, resource and subresource of what the policy might be asked about.
-const KINDS: [(&str, &str, &str); 24] = [
+const KINDS: [(&str, &str, &str); 31] = [
     ("", "Pod", "pods"),
     ("", "Pod", "pods/ephemeralcontainers"),
     ("", "Pod", "pods/status"),
     ("", "Namespace", "namespaces"),
     ("", "ReplicationController", "replicationcontrollers"),
+    ("", "ReplicationController", "replicationcontrollers/scale"),
+    ("", "PodTemplate", "podtemplates"),
     ("", "ServiceAccount", "serviceaccounts"),
     ("", "Secret", "secrets"),
     ("apps", "Deployment", "deployments"),
@@ -42,6 +44,11 @@ const KINDS: [(&str, &str, &str); 24] = [
     ("apps.kruise.io", "SidecarSet", "sidecarsets"),
     ("apps.kruise.io", "SidecarSet", "sidecarsets/status"),
     ("apps.kruise.io", "CloneSet", "clonesets"),
+    ("apps.kruise.io", "StatefulSet", "statefulsets"),
+    ("apps.kruise.io", "DaemonSet", "daemonsets"),
+    ("apps.kruise.io", "BroadcastJob", "broadcastjobs"),
+    ("apps.kruise.io", "AdvancedCronJob", "advancedcronjobs"),
+    ("apps.kruise.io", "UnitedDeployment", "uniteddeployments"),
     ("core.gardener.cloud", "Shoot", "shoots"),
     ("core.gardener.cloud", "Shoot", "shoots/status"),
     ("operator.gardener.cloud", "Garden", "gardens"),

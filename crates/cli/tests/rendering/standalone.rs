@@ -307,7 +307,20 @@ fn conditions_speak_of_every_kind_that_is_guarded() {
         .flat_map(|rule| combinations(&json!([rule.to_value()]), &["resources"]))
         .flatten()
         .collect();
-    let with_template = ["deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs", "clonesets"];
+    let with_template = [
+        "deployments",
+        "statefulsets",
+        "daemonsets",
+        "replicasets",
+        "replicationcontrollers",
+        "podtemplates",
+        "jobs",
+        "cronjobs",
+        "clonesets",
+        "broadcastjobs",
+        "advancedcronjobs",
+        "uniteddeployments",
+    ];
     let others: Vec<&str> =
         guarded.iter().map(String::as_str).filter(|resource| !with_template.contains(resource)).collect();
     assert_eq!(others, ["pods/ephemeralcontainers", "rolebindings", "roles", "serviceaccounts"]);

@@ -70,8 +70,8 @@ pub struct Context<'a> {
     pub role: Role,
 }
 
-/// Injects the `SidecarSet`s that match the Pod, and gives their containers their identities. A Pod that has finished
-/// or is being deleted stays as it is (P-2), and so does a mirror Pod.
+/// Injects the `SidecarSet`s that match the Pod, and gives their containers their identities. A Pod that is being deleted
+/// stays as it is (P-2), and so does a mirror Pod; the `status` of a new Pod is not looked at.
 ///
 /// With [`Role::Assert`], nothing is changed: the Pod is refused where it is not what injection made of it.
 pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
@@ -100,7 +100,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         return Ok(Verdict::Unchanged.into());
     }
     let gate = context.gates.service_account_injection;
-    if !pod.is_active() {
+    if !pod.is_injectable() {
         return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
@@ -172,6 +172,7 @@ fn undecodable(error: FieldError) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -217,6 +218,64 @@ mod tests {
         });
         edit(&mut set);
         set
+    }
+
+    /// What admission makes of a Pod with these parts, which the SidecarSet `s` matches.
+    fn admitted_with(parts: &Value, role: Role) -> Outcome {
+        let mut pod = json!({
+            "metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [{"name": "app"}]}
+        });
+        for (part, value) in parts.as_object().unwrap() {
+            pod[part] = value.clone();
+        }
+        let sets = [SidecarSet::from_decoded(set("s", |_| {}))];
+        let context = Context {
+            sidecar_sets: &sets,
+            revisions: &[],
+            gates: Gates { service_account_injection: true, ..Gates::default() },
+            system_namespace: "kruise-system",
+            lookup: &Unreachable,
+            now: Timestamp(0),
+            rules: &Rules::default(),
+            role,
+        };
+        admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context)
+    }
+
+    #[rstest]
+    #[case::succeeded(json!({"status": {"phase": "Succeeded"}}))]
+    #[case::failed(json!({"status": {"phase": "Failed", "reason": "Evicted"}}))]
+    #[case::with_conditions(json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}}))]
+    fn p2_a_manifest_that_says_it_has_finished_keeps_no_sidecar_out(#[case] parts: Value) {
+        let Verdict::Mutated(pod) = admitted_with(&parts, Role::Inject).verdict else { panic!("not injected") };
+        let names: Vec<_> = json::items(&pod, &["spec", "containers"]).iter().map(|it| it["name"].clone()).collect();
+        assert_eq!(names, ["s", "app"]);
+        assert_eq!(pod["status"], parts["status"]);
+    }
+
+    #[test]
+    fn p2_the_twin_judges_a_manifest_that_says_it_has_finished() {
+        let theft = |status: Value| {
+            json!({
+                "status": status,
+                "spec": {
+                    "containers": [{"name": "app", "volumeMounts": [{"name": "t", "mountPath": "/t"}]}],
+                    "volumes": [{"name": "t", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}}],
+                },
+            })
+        };
+        for status in [json!({}), json!({"phase": "Succeeded"})] {
+            let verdict = admitted_with(&theft(status), Role::Assert).verdict;
+            assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn p2_a_pod_that_is_being_deleted_stays_as_it_is() {
+        let going = json!({"metadata": {
+            "name": "p", "labels": {"app": "x"}, "finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"
+        }});
+        assert_eq!(admitted_with(&going, Role::Inject).verdict, Verdict::Unchanged);
     }
 
     #[test]

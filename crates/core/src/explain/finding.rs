@@ -9,7 +9,7 @@ use crate::service_account::declared::{FIELDS, annotation_path, path};
 /// The kinds of reasons. Names are for machines and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The Pod has finished or is being deleted.
+    /// The Pod is being deleted.
     PodNotActive,
     /// `injectionStrategy.paused`.
     Paused,

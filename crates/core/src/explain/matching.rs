@@ -175,23 +175,17 @@ pub fn inactive(pod: crate::pod::Pod<'_>) -> Option<Finding> {
             remedy: "write the sidecar into the static Pod's file on its node".to_owned(),
         });
     }
-    if pod.is_active() {
+    if pod.is_injectable() {
         return None;
     }
-    let phase = json::text(pod.as_value(), &["status", "phase"]);
-    let (path, found, problem) = if phase == "Succeeded" || phase == "Failed" {
-        ("status.phase", phase.to_owned(), format!("the Pod has finished ({phase}), which leaves it as it is"))
-    } else {
-        let time = json::at(pod.as_value(), &["metadata", "deletionTimestamp"]);
-        let time = time.and_then(Value::as_str).unwrap_or("set").to_owned();
-        ("metadata.deletionTimestamp", time, "the Pod is being deleted, which leaves it as it is".to_owned())
-    };
+    let time = json::at(pod.as_value(), &["metadata", "deletionTimestamp"]);
+    let time = time.and_then(Value::as_str).unwrap_or("set").to_owned();
     Some(Finding {
         kind: Kind::PodNotActive,
-        path: FieldPath::new(path),
+        path: FieldPath::new("metadata.deletionTimestamp"),
         wanted: String::new(),
-        found: Some(found),
-        problem,
+        found: Some(time),
+        problem: "the Pod is being deleted, which leaves it as it is".to_owned(),
         remedy: "create a new Pod".to_owned(),
     })
 }

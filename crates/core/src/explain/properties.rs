@@ -89,7 +89,7 @@ fn pod() -> impl Strategy<Value = Value> {
 /// The names that selection puts into effect.
 fn selected(request: PodRequest<'_>, sets: &[SidecarSet], revisions: &[ControllerRevision]) -> Vec<String> {
     let Ok(pod) = Pod::decode(request.object) else { return Vec::new() };
-    if !pod.is_active() {
+    if !pod.is_injectable() {
         return Vec::new();
     }
     let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::of_manifest).collect();

@@ -249,7 +249,6 @@ fn sets_without_fault_are_withheld_while_another_refuses() {
 }
 
 #[rstest]
-#[case::p2_finished(json!({"status": {"phase": "Succeeded"}}), "status.phase: the Pod has finished (Succeeded), which leaves it as it is")]
 #[case::p2_deleted(
     json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
     "metadata.deletionTimestamp: the Pod is being deleted, which leaves it as it is"
@@ -267,6 +266,15 @@ fn what_is_about_the_pod_is_said_of_the_pod(#[case] edit: Value, #[case] expecte
     let explanation = explained("prod", &pod, &[set("s", &json!({}))]);
     assert_eq!(explanation.pod.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     assert!(explanation.sets.iter().all(|set| !matches!(set.decision, Decision::Injected(_))));
+}
+
+#[test]
+fn p2_the_status_of_a_manifest_says_nothing() {
+    let mut pod = pod();
+    pod["status"] = json!({"phase": "Succeeded"});
+    let explanation = explained("prod", &pod, &[set("s", &json!({}))]);
+    assert_eq!(explanation.pod, []);
+    assert!(matches!(explanation.sets[0].decision, Decision::Injected(_)));
 }
 
 fn injection(pod: &Value, edit: &Value) -> Injection {

@@ -8,16 +8,21 @@ use crate::admission::AdmissionRequest;
 /// What stands in the place of anything unexpected.
 const OTHER: &str = "other";
 /// The kinds that the policy has rules for.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 18] = [
     "Pod",
     "SidecarSet",
     "Deployment",
     "StatefulSet",
     "DaemonSet",
     "ReplicaSet",
+    "ReplicationController",
+    "PodTemplate",
     "Job",
     "CronJob",
     "CloneSet",
+    "BroadcastJob",
+    "AdvancedCronJob",
+    "UnitedDeployment",
     "ServiceAccount",
     "Role",
     "RoleBinding",

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
         INJECTED: json!({"original": "default", "injected": merged_name(), "sidecarSets": ["a", "b"]}).to_string(),
     });
 }), vec![], "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone")]
-#[case::that_says_it_has_finished(edited(running_as(&merged_name()), |pod| pod["status"] = json!({"phase": "Succeeded"})), vec![set("a", "a"), set("b", "b")], "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone")]
 #[case::that_says_it_is_being_deleted(edited(running_as(&merged_name()), |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")), vec![set("a", "a"), set("b", "b")], "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone")]
 fn e6_pods_do_not_choose_a_merged_account(#[case] pod: Value, #[case] sets: Vec<Value>, #[case] message: &str) {
     assert_eq!(told(&pod, &sets), message);
@@ -40,6 +39,9 @@ fn e6_naming_the_right_merged_account_gives_the_app_nothing() {
 
     let after = injected(&running_as(&merged), &sets);
     assert_eq!(holders(&after), [format!("a: {merged}"), format!("b: {merged}")]);
+    // The same for one that says that it has finished (P-2).
+    let finished = edited(running_as(&merged), |pod| pod["status"] = json!({"phase": "Succeeded"}));
+    assert_eq!(holders(&injected(&finished, &sets)), [format!("a: {merged}"), format!("b: {merged}")]);
     // With a token that nobody automounted.
     let greedy = edited(running_as(&merged), |pod| {
         pod["spec"]["automountServiceAccountToken"] = json!(false);

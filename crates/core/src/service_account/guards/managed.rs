@@ -53,14 +53,15 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
         None
     };
     if let Some((problem, remedy)) = problem {
+        // Only deletions are let through with their namespace.
         let goes = change.operation == Operation::Delete;
-        match is_terminating(change.namespace, lookup) {
-            Ok(true) if goes => {}
-            Err(failure) if goes => {
+        match goes.then(|| is_terminating(change.namespace, lookup)) {
+            Some(Ok(true)) => {}
+            Some(Err(failure)) => {
                 let what = format!("Namespace \"{}\"", change.namespace);
                 findings.reasons.push(unreadable("metadata.namespace", &what, failure, "v1", "Namespace"));
             }
-            _ => findings.reasons.push(forbidden("metadata.name", problem, &remedy)),
+            Some(Ok(false)) | None => findings.reasons.push(forbidden("metadata.name", problem, &remedy)),
         }
     } else if is_account && change.operation == Operation::Update {
         added_references(change, &mut findings);

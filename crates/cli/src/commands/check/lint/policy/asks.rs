@@ -13,14 +13,21 @@ pub(super) const EPHEMERAL: Resource = ("", "pods/ephemeralcontainers");
 pub(super) const SECRETS: Resource = ("", "secrets");
 pub(super) const ACCOUNTS: [Resource; 3] =
     [("", "serviceaccounts"), ("rbac.authorization.k8s.io", "roles"), ("rbac.authorization.k8s.io", "rolebindings")];
-pub(super) const WORKLOADS: [Resource; 7] = [
+pub(super) const WORKLOADS: [Resource; 14] = [
     ("apps", "deployments"),
     ("apps", "statefulsets"),
     ("apps", "daemonsets"),
     ("apps", "replicasets"),
+    ("", "replicationcontrollers"),
+    ("", "podtemplates"),
     ("batch", "jobs"),
     ("batch", "cronjobs"),
     ("apps.kruise.io", "clonesets"),
+    ("apps.kruise.io", "statefulsets"),
+    ("apps.kruise.io", "daemonsets"),
+    ("apps.kruise.io", "broadcastjobs"),
+    ("apps.kruise.io", "advancedcronjobs"),
+    ("apps.kruise.io", "uniteddeployments"),
 ];
 const SETS: Resource = ("apps.kruise.io", "sidecarsets");
 const SHOOTS: [Resource; 3] = [
@@ -29,7 +36,7 @@ const SHOOTS: [Resource; 3] = [
     ("seedmanagement.gardener.cloud", "managedseedsets"),
 ];
 pub(super) const WRITES: [&str; 2] = ["CREATE", "UPDATE"];
-pub(super) const CHANGES: [&str; 2] = ["UPDATE", "DELETE"];
+pub(super) const CHANGES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 
 /// The rules of a policy.
 #[derive(Clone, Copy)]

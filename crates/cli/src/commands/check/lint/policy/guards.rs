@@ -38,7 +38,7 @@ const GUARDS: [Guard; 6] = [
         operations: &CHANGES,
         is_needed: merges,
         is_given: |_| true,
-        without_it: "others than the controller may change and delete what is merged",
+        without_it: "others than the controller may make, change and delete what is merged",
     },
     Guard {
         resources: &WORKLOADS,
@@ -80,6 +80,25 @@ fn protects_in_use(policy: &Policy<'_>) -> bool {
     policy.settings().service_accounts.protect_in_use && !policy.identities.is_empty()
 }
 
+/// `CREATE, UPDATE and DELETE`.
+fn listed(operations: &[&str]) -> String {
+    match operations.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Resources as a message lists them; two groups have StatefulSets and DaemonSets.
+fn named(resources: &[Resource]) -> String {
+    let is_shared = |plural: &str| WORKLOADS.iter().filter(|(_, other)| *other == plural).count() > 1;
+    let names = resources.iter().map(|(group, plural)| match *group {
+        "apps.kruise.io" if is_shared(plural) => format!("{plural}.{group}"),
+        _ => (*plural).to_owned(),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// Guards that the settings of a policy need, and that no policy is asked for.
 pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -88,15 +107,14 @@ pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
         let is_asked =
             |resource: Resource, operation: &str| guarding().any(|other| other.asks.about(resource, operation));
         let is_open = |resource: &Resource| guard.operations.iter().any(|operation| !is_asked(*resource, operation));
-        let open: Vec<&str> =
-            guard.resources.iter().filter(|resource| is_open(resource)).map(|(_, resource)| *resource).collect();
+        let open: Vec<Resource> = guard.resources.iter().filter(|resource| is_open(resource)).copied().collect();
         if open.is_empty() {
             continue;
         }
         let message = format!(
             "no policy here is asked about {} of {}: {}",
-            guard.operations.join(" and "),
-            open.join(", "),
+            listed(guard.operations),
+            named(&open),
             guard.without_it
         );
         let remedy = "add the rule to a policy with these settings, or check that policy together with this one";
