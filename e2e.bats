@@ -720,7 +720,7 @@ patched() {
   identity '.serviceAccounts.onMissing = "Skip"'
   session session-account-forbidden.yml
   replay
-  refused 503 'contextAwareResources must list v1 ServiceAccount'
+  refused 503 'contextAwareResources must list v1 ServiceAccount and hostCapabilities kubernetes/get_resource'
   answer '.status.message | contains("policy-server\" cannot") | not'
 }
 

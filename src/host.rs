@@ -27,7 +27,8 @@ impl Authorizer for Host {
         let answer = wapc::host_call("kubernetes", "can_i", &review(question)).map_err(|text| {
             match classify(str::from_utf8(&text).unwrap_or_default()) {
                 Answer::Failed(Failure::Forbidden) => {
-                    "grant the policy server `create` on subjectaccessreviews, and the policy `kubernetes/can_i`"
+                    "grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i \
+                     in the policy's hostCapabilities"
                 }
                 _ => "try again",
             }

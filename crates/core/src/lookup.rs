@@ -26,7 +26,7 @@ pub struct ObjectRef {
 /// Why a look-up has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Failure {
-    /// The host may not read this: RBAC or the policy's `contextAwareResources`.
+    /// The host may not read this: RBAC, or the policy's `contextAwareResources` or `hostCapabilities`.
     Forbidden,
     /// The API server did not answer in time.
     Timeout,
@@ -110,7 +110,7 @@ impl Failure {
         match self {
             Self::Forbidden => format!(
                 "allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden \
-                 contextAwareResources must list {api_version} {kind}"
+                 contextAwareResources must list {api_version} {kind} and hostCapabilities kubernetes/get_resource"
             ),
             Self::Timeout | Self::Unavailable => "try again".to_owned(),
         }

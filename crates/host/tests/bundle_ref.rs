@@ -106,7 +106,7 @@ fn failing(text: &str) -> Result<Vec<u8>, ClusterError> {
 #[case::missing(Err(ClusterError::NotFound), "does not exist; check that Pillion's controller is running")]
 #[case::not_granted(
     Err(ClusterError::NotGranted),
-    "may not be read; the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap"
+    "may not be read; the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap and hostCapabilities kubernetes/get_resource"
 )]
 #[case::rbac(failing("configmaps \"sets\" is forbidden: secret-user"), "may not be read")]
 #[case::slow(failing("deadline has elapsed; secret-user"), "could not be read in time; try again")]

@@ -332,7 +332,7 @@ fn g8_whether_the_namespace_goes_decides() {
     );
     assert_eq!(
         tell(Court::default().answering(&namespace(""), Err(ClusterError::NotGranted))),
-        "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 Namespace"
+        "503 metadata.namespace: Namespace \"web\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 Namespace and hostCapabilities kubernetes/get_resource"
     );
     // Nobody has to change what goes.
     let update = request("UPDATE", "", "ServiceAccount", &managed("ServiceAccount"), &managed("ServiceAccount"));
@@ -376,7 +376,7 @@ fn token(name: &str, uid: &str) -> Value {
 #[case::of_one_that_cannot_be_read(
     "hidden",
     "",
-    "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount"
+    "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"hidden\" could not be read: not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount and hostCapabilities kubernetes/get_resource"
 )]
 #[case::of_an_empty_name(
     "",
@@ -434,4 +434,88 @@ fn g8_groups_make_no_controller() {
     assert!(told(&delete).starts_with("403 "));
     let nobody = edited(delete, |request| drop(request.as_object_mut().unwrap().remove("userInfo")));
     assert!(told(&nobody).starts_with("403 "));
+}
+
+// --- merged accounts are the controller's, from the beginning (E22)
+
+#[rstest]
+#[case::warned_of(json!({}))]
+#[case::allowed(json!({"legacyTokenSecrets": "Allow"}))]
+#[case::exempt(json!({"legacyTokenSecrets": "Allow", "legacyTokenExempt": ["*", "web/*"]}))]
+fn e22_a_secret_does_not_hold_a_token_of_a_merged_account(#[case] rules: Value) {
+    let message = "403 metadata.annotations[kubernetes.io/service-account.name]: a Secret would hold a token of the merged ServiceAccount \"sidecarset-merged-7e18f737311b2dc3\"; name another ServiceAccount; the Pods of a merged one get their tokens from the kubelet";
+    let there = || Court::with([namespace("Active"), account("a"), managed("ServiceAccount")]);
+    let tell = |request: &Value| verdict(&admit_in(request, rules.clone(), there()));
+    let attack = token(&merged(), "");
+    for user in
+        ["ann", CONTROLLER, "system:kube-controller-manager", "system:serviceaccount:kube-system:tokens-controller"]
+    {
+        assert_eq!(tell(&by(user, request("CREATE", "", "Secret", &attack, &Value::Null))), message, "{user}");
+        assert_eq!(tell(&by(user, request("UPDATE", "", "Secret", &attack, &token("a", "1")))), message, "{user}");
+    }
+    assert_eq!(tell(&request("UPDATE", "", "Secret", &token("a", "1"), &attack)), "accepted");
+    let released = edited(attack.clone(), |secret| secret["metadata"]["finalizers"] = json!([]));
+    assert_eq!(tell(&request("UPDATE", "", "Secret", &released, &attack)), "accepted");
+}
+
+#[rstest]
+#[case::an_account("", "ServiceAccount")]
+#[case::a_role("rbac.authorization.k8s.io", "Role")]
+#[case::a_binding("rbac.authorization.k8s.io", "RoleBinding")]
+fn e22_nobody_else_makes_a_merged_object(#[case] group: &str, #[case] kind: &str) {
+    let create = request("CREATE", group, kind, &managed(kind), &Value::Null);
+    let message = format!(
+        "403 metadata.name: {kind} \"sidecarset-merged-7e18f737311b2dc3\": names that start with \"sidecarset-merged-\" are for objects that Pillion's controller makes; choose another name"
+    );
+    for user in ["ann", "system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"] {
+        assert_eq!(told(&by(user, create.clone())), message, "{user}");
+    }
+    assert_eq!(told(&by(CONTROLLER, create.clone())), "accepted");
+    let generated = edited(create.clone(), |request| {
+        drop(request.as_object_mut().unwrap().remove("name"));
+        request["object"]["metadata"] = json!({"generateName": "sidecarset-merged-7e18f737311", "namespace": "web"});
+    });
+    assert!(told(&generated).starts_with("403 metadata.generateName: "), "{}", told(&generated));
+    let plain = edited(create, |request| request["object"]["metadata"]["name"] = json!("reader"));
+    assert_eq!(told(&plain), "accepted");
+}
+
+#[rstest]
+#[case::a_replication_controller("", "ReplicationController", "spec.template.spec")]
+#[case::a_pod_template("", "PodTemplate", "template.spec")]
+#[case::a_stateful_set("apps.kruise.io", "StatefulSet", "spec.template.spec")]
+#[case::a_daemon_set("apps.kruise.io", "DaemonSet", "spec.template.spec")]
+#[case::a_broadcast_job("apps.kruise.io", "BroadcastJob", "spec.template.spec")]
+#[case::a_cron_job("apps.kruise.io", "AdvancedCronJob", "spec.template.jobTemplate.spec.template.spec")]
+#[case::a_cron_job_of_broadcasts(
+    "apps.kruise.io",
+    "AdvancedCronJob",
+    "spec.template.broadcastJobTemplate.spec.template.spec"
+)]
+#[case::united_stateful_sets(
+    "apps.kruise.io",
+    "UnitedDeployment",
+    "spec.template.statefulSetTemplate.spec.template.spec"
+)]
+#[case::united_advanced_stateful_sets(
+    "apps.kruise.io",
+    "UnitedDeployment",
+    "spec.template.advancedStatefulSetTemplate.spec.template.spec"
+)]
+#[case::united_clone_sets("apps.kruise.io", "UnitedDeployment", "spec.template.cloneSetTemplate.spec.template.spec")]
+#[case::united_deployments("apps.kruise.io", "UnitedDeployment", "spec.template.deploymentTemplate.spec.template.spec")]
+fn e6_templates_of_other_workloads(#[case] group: &str, #[case] kind: &str, #[case] place: &str) {
+    let workload = |account: &str| {
+        let spec = json!({ "serviceAccountName": account });
+        let mut object = place.rsplit('.').fold(spec, |value, key| json!({ key: value }));
+        object["metadata"] = json!({"name": "w", "namespace": "web"});
+        object
+    };
+    let message = format!(
+        "403 {place}.serviceAccountName: \"sidecarset-merged-7e18f737311b2dc3\" is a merged ServiceAccount; name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them"
+    );
+    assert_eq!(told(&request("CREATE", group, kind, &workload(&merged()), &Value::Null)), message);
+    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload("web"))), message);
+    assert_eq!(told(&request("UPDATE", group, kind, &workload(&merged()), &workload(&merged()))), "accepted");
+    assert_eq!(told(&request("CREATE", group, kind, &workload("web"), &Value::Null)), "accepted");
 }

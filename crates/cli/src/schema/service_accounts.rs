@@ -97,7 +97,7 @@ pub const FIELDS: [Field; 15] = [
     Field {
         name: "denyPermissions",
         kind: Kind::Rules,
-        default: r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["escalate","bind","impersonate"]},{"apiGroups":["rbac.authorization.k8s.io","admissionregistration.k8s.io"],"resources":["*"],"verbs":["create","update","patch","delete","deletecollection"]},{"apiGroups":[""],"resources":["secrets","serviceaccounts/token","pods/exec","pods/attach","pods/ephemeralcontainers","nodes/proxy"],"verbs":["*"]}]"#,
+        default: r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["escalate","bind","impersonate"]},{"apiGroups":["rbac.authorization.k8s.io","admissionregistration.k8s.io","policies.kubewarden.io"],"resources":["*"],"verbs":["create","update","patch","delete","deletecollection"]},{"apiGroups":["apps.kruise.io"],"resources":["sidecarsets"],"verbs":["create","update","patch","delete","deletecollection"]},{"apiGroups":[""],"resources":["secrets","serviceaccounts/token","pods/exec","pods/attach","pods/portforward","pods/proxy","pods/ephemeralcontainers","services/proxy","nodes/proxy"],"verbs":["*"]}]"#,
         means: "what no SidecarSet may grant, whoever writes it, and what no account that it names may do; your list stands instead of this one",
     },
     Field {

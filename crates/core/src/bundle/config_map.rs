@@ -96,7 +96,7 @@ impl Fault {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Unread(Failure::Forbidden) => {
-                "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap"
+                "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ConfigMap and hostCapabilities kubernetes/get_resource"
             }
             Self::Unread(_) | Self::HalfWritten => "try again",
             Self::Format => "use a policy and a controller of one version",

@@ -149,7 +149,10 @@ fn p6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused() {
     let sets = [set("s", &json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}}))];
     assert_eq!(selected("gone", &sets), Vec::<String>::new());
     for (answer, says) in [
-        (Answer::Failed(Failure::Forbidden), "contextAwareResources must list v1 Namespace"),
+        (
+            Answer::Failed(Failure::Forbidden),
+            "contextAwareResources must list v1 Namespace and hostCapabilities kubernetes/get_resource",
+        ),
         (Answer::Failed(Failure::Timeout), "try again"),
         (Answer::Found(json!("damaged")), "try again"),
         (Answer::Found(json!({"metadata": {"name": "prod", "labels": []}})), "try again"),

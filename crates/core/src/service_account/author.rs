@@ -227,7 +227,9 @@ fn verbs_of(resource: &str) -> &'static [&'static str] {
     match resource {
         "secrets" => &["get", "list"],
         "serviceaccounts/token" => &["create"],
-        "pods/exec" | "pods/attach" | "nodes/proxy" => &["get", "create"],
+        "pods/exec" | "pods/attach" | "pods/portforward" | "pods/proxy" | "services/proxy" | "nodes/proxy" => {
+            &["get", "create"]
+        }
         "pods/ephemeralcontainers" => &["update", "patch"],
         _ => &["get", "list", "create", "update", "delete"],
     }

@@ -195,16 +195,29 @@ fn join(grants: &mut Vec<Grant>, alike: fn(&Grant, &Grant) -> bool, part: fn(&mu
 /// What no SidecarSet may grant, whoever asks, unless `denyPermissions` says otherwise (P4), as PolicyRules.
 ///
 /// Groups, resources and verbs; `""` is the core group.
-const DENIED: [(Texts, Texts, Texts); 3] = [
+const DENIED: [(Texts, Texts, Texts); 4] = [
     (&["*"], &["*"], &["escalate", "bind", "impersonate"]),
+    // Who writes these decides what may be done in the cluster, and by whom.
     (
-        &["rbac.authorization.k8s.io", "admissionregistration.k8s.io"],
+        &["rbac.authorization.k8s.io", "admissionregistration.k8s.io", "policies.kubewarden.io"],
         &["*"],
         &["create", "update", "patch", "delete", "deletecollection"],
     ),
+    // Who writes these decides what runs in every Pod.
+    (&["apps.kruise.io"], &["sidecarsets"], &["create", "update", "patch", "delete", "deletecollection"]),
     (
         &[""],
-        &["secrets", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/ephemeralcontainers", "nodes/proxy"],
+        &[
+            "secrets",
+            "serviceaccounts/token",
+            "pods/exec",
+            "pods/attach",
+            "pods/portforward",
+            "pods/proxy",
+            "pods/ephemeralcontainers",
+            "services/proxy",
+            "nodes/proxy",
+        ],
         &["*"],
     ),
 ];

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 #[case::broken(ClusterError::Failed("boom, says secret-host".to_owned()), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; try again")]
 #[case::not_granted(
     ClusterError::NotGranted,
-    "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; grant the policy server `create` on subjectaccessreviews, and the policy `kubernetes/can_i`"
+    "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i in the policy's hostCapabilities"
 )]
-#[case::forbidden(ClusterError::Failed("ApiError: subjectaccessreviews is forbidden: User \"secret\": Forbidden".to_owned()), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; grant the policy server `create` on subjectaccessreviews, and the policy `kubernetes/can_i`")]
+#[case::forbidden(ClusterError::Failed("ApiError: subjectaccessreviews is forbidden: User \"secret\": Forbidden".to_owned()), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i in the policy's hostCapabilities")]
 fn p3_who_cannot_be_asked_has_not_agreed(#[case] failure: ClusterError, #[case] message: &str) {
     let failing = cluster().failing(failure);
     assert_eq!(verdict(&admit(&request("ann", &set()), &json!({}), failing).0), message);
@@ -230,7 +230,7 @@ fn v3_accounts_that_are_not_there() {
     );
     assert_eq!(
         tell(Court::default().answering(&account("web"), Err(ClusterError::NotGranted))),
-        "503 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount"
+        "503 SidecarSet \"agent\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount and hostCapabilities kubernetes/get_resource"
     );
     assert_eq!(tell(Court::with([account("web")])), "accepted");
     let (answer, _) = admit(&request("ann", &set()), &json!({}), held(Court::default()));

@@ -61,6 +61,92 @@ fn p1_an_update_that_changes_nothing_of_it_is_not_asked_about(#[case] path: &str
     assert_eq!((cluster.questions(), cluster.looked_up()), (vec![], vec![]));
 }
 
+/// A stored version of the agent.
+fn revision() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "agent-1", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "agent"}},
+        "data": {"spec": {"containers": [{"name": "agent", "image": "agent:0"}]}},
+    })
+}
+
+/// Pausing alone would flip which image runs under the account.
+#[rstest]
+#[case::pausing("paused", json!(true))]
+#[case::another_share("partition", json!("0%"))]
+#[case::other_pods("selector", json!({"matchLabels": {"app": "other"}}))]
+fn e23_what_decides_between_two_versions_is_asked_about(#[case] field: &str, #[case] value: Value) {
+    let with_policy = |policy: &str| {
+        edited(stored(&set()), |set| {
+            set["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "agent-1", "policy": policy}});
+            set["spec"]["updateStrategy"]["partition"] = json!("50%");
+        })
+    };
+    let tell = |policy: &str, user: &str| {
+        let old = with_policy(policy);
+        let new = edited(old.clone(), |set| set["spec"]["updateStrategy"][field] = value.clone());
+        let court =
+            Court::with([account("web"), revision()]).granting("system:masters", "", &json!([rule("*", "*", "*")]));
+        let (answer, cluster) = admit(&update(user, &old, &new), &json!({}), court);
+        (verdict(&answer), cluster.questions().len())
+    };
+    let (told, _) = tell("Partial", "bob");
+    assert!(
+        told.starts_with("403 SidecarSet \"agent\": ") && told.contains("may not use the ServiceAccount"),
+        "{told}"
+    );
+    assert_eq!(tell("Partial", "root").0, "accepted");
+    // Every Pod gets the stored version, however far the rollout is.
+    assert_eq!(tell("Always", "bob"), ("accepted".to_owned(), 0));
+}
+
+#[test]
+fn e23_how_many_are_updated_at_once_is_not_asked_about() {
+    let old = edited(stored(&set()), |set| {
+        set["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "agent-1", "policy": "Partial"}});
+    });
+    let new = edited(old.clone(), |set| set["spec"]["updateStrategy"]["maxUnavailable"] = json!(3));
+    let (answer, cluster) = admit(&update("bob", &old, &new), &json!({}), Court::with([revision()]));
+    assert_eq!((verdict(&answer).as_str(), cluster.questions()), ("accepted", vec![]));
+}
+
+/// What is written while nobody is asked would take effect once the gate comes on.
+#[rstest]
+#[case::the_image("/spec/containers/0/image", json!("evil:1"), "spec.containers")]
+#[case::the_selector("/spec/selector", json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}), "spec.selector")]
+#[case::the_namespaces("/spec/namespaceSelector", json!({"matchLabels": {"team": "a"}}), "spec.namespaceSelector")]
+#[case::whose_canary("/metadata/annotations/apps.kruise.io~1sidecarset-base", json!("other"), "metadata.annotations[apps.kruise.io/sidecarset-base]")]
+#[case::the_mode_as_it_was_by_default("/metadata/annotations/pillion.dev~1rollback", json!("true"), "metadata.annotations[pillion.dev/rollback]")]
+#[case::fewer_permissions("/spec/serviceAccountPermissions", json!(null), "spec.serviceAccountPermissions")]
+fn e23_while_the_gate_is_off_an_account_can_only_be_given_up(
+    #[case] path: &str,
+    #[case] value: Value,
+    #[case] field: &str,
+) {
+    let old = stored(&set());
+    let new = edited(old.clone(), |set| {
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        set.pointer_mut(parent).unwrap()[key.replace("~1", "/")] = value;
+    });
+    let tell = |new: &Value| {
+        let cluster = Arc::new(Court::default());
+        let told = verdict(&ask(&update("root", &old, new), &json!({}), &cluster));
+        assert_eq!((cluster.questions(), cluster.looked_up()), (vec![], vec![]));
+        told
+    };
+    let told = tell(&new);
+    assert!(told.contains(&format!("422 SidecarSet \"agent\": {field}: Forbidden: ")), "{told}");
+    assert!(
+        told.contains("SidecarSetServiceAccountInjection is off") && told.contains("remove spec.serviceAccountName")
+    );
+    let given_up = edited(new, |set| {
+        for key in ["serviceAccountName", "behaviorWhenServiceAccountInjection", "serviceAccountPermissions"] {
+            set["spec"].as_object_mut().unwrap().remove(key);
+        }
+    });
+    assert_eq!(tell(&given_up), "accepted");
+}
+
 #[test]
 fn p1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
     let with = stored(&set());

@@ -88,7 +88,7 @@ fn v3_an_account_that_cannot_be_read_is_not_missing() {
     };
     assert_eq!(
         failing("ApiError: serviceaccounts \"agent\" is forbidden: User \"secret\": Forbidden"),
-        "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount"
+        "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"agent\" could not be read in namespace \"web\": not allowed; allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 ServiceAccount and hostCapabilities kubernetes/get_resource"
     );
     assert_eq!(
         failing("deadline has elapsed"),

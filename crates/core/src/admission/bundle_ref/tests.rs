@@ -157,7 +157,7 @@ const RUNNING: &str = "check that Pillion's controller is running";
     Answer::Failed(Failure::Forbidden),
     "may not be read",
     "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 \
-     ConfigMap"
+     ConfigMap and hostCapabilities kubernetes/get_resource"
 )]
 #[case::slow(Answer::Failed(Failure::Timeout), "could not be read in time", "try again")]
 #[case::silent(Answer::Failed(Failure::Unavailable), "could not be read", "try again")]

@@ -46,7 +46,7 @@ fn a1_11_a_terminating_account_is_missing() {
     Failure::Forbidden,
     "not allowed",
     "allow the policy to read it: its server's ServiceAccount needs \"get\" on it, and under Kubewarden \
-     contextAwareResources must list v1 ServiceAccount"
+     contextAwareResources must list v1 ServiceAccount and hostCapabilities kubernetes/get_resource"
 )]
 fn g_could_not_ask_is_never_missing(#[case] failure: Failure, #[case] why: &str, #[case] remedy: &str) {
     let problem = format!("ServiceAccount \"log-agent\" could not be read in namespace \"web\": {why}");
