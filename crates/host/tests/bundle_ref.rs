@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_core::bundle::config_map::{self, TEXT_MAX};
+use pillion_core::controller_revision::ControllerRevision;
 use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::decode;
@@ -160,6 +161,66 @@ fn a_set_that_is_written_is_compared_with_those_of_its_namespace() {
     assert!(ask(&["default"], "everywhere").contains("SidecarSet \"everywhere\""));
     assert!(ask(&[], "everywhere").contains("SidecarSet \"everywhere\""));
     assert_eq!(ask(&["default"], "new"), "");
+}
+
+/// An update of a SidecarSet.
+fn update_set(new: &Value, old: &Value) -> Value {
+    let mut request = create_set(new);
+    request["operation"] = json!("UPDATE");
+    request["oldObject"] = old.clone();
+    request
+}
+
+/// The label is on revisions that only a list would find; the controller lists them, and the bundle brings the one that
+/// Pods get.
+#[test]
+fn a_custom_version_is_written_as_it_is_injected() {
+    let mut pinned = set("agent", &[]);
+    pinned["spec"]["injectionStrategy"] = json!({"revision": {"customVersion": "v1", "policy": "Partial"}});
+    pinned["spec"]["updateStrategy"] = json!({"partition": "100%"});
+    let revision = ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1,
+        "metadata": {"name": "agent-1", "labels": {
+            "kruise.io/sidecarset-name": "agent", "apps.kruise.io/sidecarset-custom-version": "v1"
+        }},
+        "data": {"spec": {"containers": [{"name": "agent", "image": "registry.example.com/agent:0"}]}},
+    }))
+    .unwrap();
+    let bundled = decoded(std::slice::from_ref(&pinned)).remove(0).with_revision(&revision);
+    let at = ConfigMapName { namespace: "pillion-system".to_owned(), name: "sets".to_owned() };
+    let with = config_map::write(&at, &[bundled], now(), TEXT_MAX).unwrap();
+    let without = kept(&[set("agent", &[])], TEXT_MAX).unwrap();
+    let told = |request: &Value, objects: &[Value]| {
+        let answer = ask(request, &settings(), FakeCluster::with(objects.to_vec())).0;
+        (answer.accepted, answer.message.unwrap_or_default(), answer.warnings.unwrap_or_default())
+    };
+    let accepted = (true, String::new(), Vec::new());
+
+    let (answer, _) = ask(&create_pod(&web(), "u"), &settings(), FakeCluster::with(with.clone()));
+    let injected = &answer.mutated_object.unwrap()["spec"]["containers"][0];
+    assert_eq!(injected["image"], json!("registry.example.com/agent:0"));
+    let latest = set("agent", &[]);
+    assert_eq!(told(&create_set(&pinned), &with), accepted);
+    assert_eq!(told(&update_set(&pinned, &latest), &with), accepted);
+
+    // The bundle does not show it yet.
+    for request in [create_set(&pinned), update_set(&pinned, &latest)] {
+        let (is_accepted, message, warnings) = told(&request, &without);
+        assert!(is_accepted, "{message}");
+        assert!(warnings.iter().any(|text| text.contains("customVersion \"v1\"") && text.contains("InBundle")));
+    }
+    // Whoever changes the partition is not asked for the revision, with a bundle or without.
+    let mut moved = pinned.clone();
+    moved["spec"]["updateStrategy"]["partition"] = json!("50%");
+    for objects in [&with, &without] {
+        assert_eq!(told(&update_set(&moved, &pinned), objects), accepted);
+    }
+    let answer = ask(&update_set(&moved, &pinned), &json!({}), FakeCluster::default()).0;
+    assert!(answer.accepted, "{answer:?}");
+    // Where no controller looks for it, no Pod would get it.
+    let answer = ask(&create_set(&pinned), &json!({}), FakeCluster::default()).0;
+    assert_eq!(answer.code, Some(422), "{answer:?}");
+    assert!(answer.message.unwrap().contains("add it to controllerRevisions, or use revisionName"));
 }
 
 #[test]

@@ -194,14 +194,15 @@ fn judge(
     context: &Context<'_>,
     identity: &mut service_account::validation::Findings,
 ) -> Option<Refusal> {
-    let Context { others, revisions, gates, system_namespace, whitelist, rules, world, .. } = *context;
+    let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
     let lookup = world.lookup;
     let mut findings = Findings { invalid: validation::validate(set), unavailable: Vec::new() };
     canary::check_base(set, others, &mut findings.invalid);
     if let Some(old) = old {
         update::check(set, old, &mut findings.invalid);
     }
-    injection::check_revision(set, revisions, system_namespace, lookup, &mut findings);
+    let sources = injection::Sources { revisions, sets: others, is_watched, system_namespace, lookup };
+    let unknown = injection::check_written(set, old, sources, &mut findings);
     whitelist::check(set, gates, whitelist, system_namespace, lookup, &mut findings);
     if findings.is_empty() {
         for other in others {
@@ -215,6 +216,7 @@ fn judge(
         let asked = admission::Asked { set, old, author, others, is_fine: findings.is_empty() };
         *identity = admission::judge(asked, gates.service_account_injection, rules, world);
     }
+    identity.warnings.extend(unknown);
     let mut reasons = std::mem::take(&mut identity.refused);
     findings.invalid.append(&mut identity.invalid);
     add_reasons(&mut reasons, set.name(), findings.invalid, Code::Invalid);

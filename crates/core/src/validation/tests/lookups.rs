@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{Findings, injection, whitelist};
 use super::set;
+use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
 use crate::outcome::Code;
@@ -150,4 +151,92 @@ fn v6_nothing_is_asked_for_the_latest_version() {
         Findings::default()
     );
     assert_eq!(cluster.1.get(), 0);
+}
+
+fn asking_for(revision: Value) -> SidecarSet {
+    set("a", json!({"spec": {"injectionStrategy": {"revision": revision}}}))
+}
+
+/// The stored version `v1` of the set `a`.
+fn stored(data: Value) -> ControllerRevision {
+    ControllerRevision::decode(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": data,
+        "metadata": {"name": "a-1", "labels": {
+            "kruise.io/sidecarset-name": "a", "apps.kruise.io/sidecarset-custom-version": "v1"
+        }},
+    }))
+    .unwrap()
+}
+
+/// What is wrong with a set that is written, and whether something could not be told.
+fn written(
+    (new, old): (&SidecarSet, Option<&SidecarSet>),
+    (revisions, sets): (&[ControllerRevision], &[SidecarSet]),
+    is_watched: bool,
+) -> (Vec<(String, Code)>, bool) {
+    let lookup = &Cluster::of(Answer::NotFound);
+    let sources = injection::Sources { revisions, sets, is_watched, system_namespace: "kruise-system", lookup };
+    let mut findings = Findings::default();
+    let unknown = injection::check_written(new, old, sources, &mut findings);
+    (fields(&findings).into_iter().map(|(path, code)| (path.to_owned(), code)).collect(), unknown.is_some())
+}
+
+const FINE: (Vec<(String, Code)>, bool) = (Vec::new(), false);
+
+fn invalid(field: &str) -> (Vec<(String, Code)>, bool) {
+    (vec![(format!("spec.injectionStrategy.revision.{field}"), Code::Invalid)], false)
+}
+
+#[test]
+fn v6_a_custom_version_is_there_where_the_settings_or_a_bundle_have_it() {
+    let new = asking_for(json!({"customVersion": "v1"}));
+    let good = stored(json!({"spec": {"containers": []}}));
+    let bundled = new.clone().with_revision(&good);
+    for is_watched in [false, true] {
+        assert_eq!(written((&new, None), (std::slice::from_ref(&good), &[]), is_watched), FINE);
+        assert_eq!(written((&new, None), (&[], std::slice::from_ref(&bundled)), is_watched), FINE);
+    }
+    let broken = new.clone().with_revision(&stored(json!({"spec": {"containers": 1}})));
+    assert_eq!(written((&new, None), (&[], &[broken]), true), invalid("customVersion"));
+}
+
+#[rstest]
+#[case::of_no_set(None)]
+#[case::of_another_set(Some(("b", "v1")))]
+#[case::of_another_version(Some(("a", "v0")))]
+fn v6_a_custom_version_that_nobody_shows_is_left_to_the_controller(#[case] bundled: Option<(&str, &str)>) {
+    let new = asking_for(json!({"customVersion": "v1"}));
+    let sets: Vec<SidecarSet> = bundled
+        .map(|(name, version)| {
+            let revision = json!({"spec": {"injectionStrategy": {"revision": {"customVersion": version}}}});
+            set(name, revision).with_revision(&stored(json!({"spec": {"containers": []}})))
+        })
+        .into_iter()
+        .collect();
+    assert_eq!(written((&new, None), (&[], &sets), true), (Vec::new(), true));
+    // Without a controller that looks, no Pod would get it.
+    assert_eq!(written((&new, None), (&[], &sets), false), invalid("customVersion"));
+}
+
+#[test]
+fn v6_a_name_can_be_looked_up() {
+    let new = asking_for(json!({"revisionName": "a-1"}));
+    assert_eq!(written((&new, None), (&[], &[]), true), invalid("revisionName"));
+    let bundled = new.clone().with_revision(&stored(json!({"spec": {"containers": []}})));
+    assert_eq!(written((&new, None), (&[], &[bundled]), true), FINE);
+}
+
+#[rstest]
+#[case::custom_version(json!({"customVersion": "v1"}), json!({"customVersion": "v2"}), "customVersion")]
+#[case::name(json!({"revisionName": "a-1"}), json!({"revisionName": "a-2"}), "revisionName")]
+#[case::policy(json!({"revisionName": "a-1", "policy": "Always"}), json!({"customVersion": "v1"}), "revisionName")]
+fn v6_a_revision_that_stays_blocks_no_update(#[case] asked: Value, #[case] before: Value, #[case] field: &str) {
+    let new = asking_for(asked.clone());
+    let mut same = asked.clone();
+    same["policy"] = json!("Partial");
+    for is_watched in [false, true] {
+        assert_eq!(written((&new, Some(&asking_for(same.clone()))), (&[], &[]), is_watched), FINE);
+    }
+    assert_eq!(written((&new, Some(&asking_for(before))), (&[], &[]), false), invalid(field));
+    assert_eq!(written((&new, Some(&set("a", json!({})))), (&[], &[]), false), invalid(field));
 }
