@@ -157,6 +157,12 @@ settings_refused() {
     and (.["kruise.io/sidecarset-hash"] | fromjson | .["log-agent"].sidecarList == ["log-agent"])'
 }
 
+@test "injected: a manifest that says that the Pod has finished" {
+  request pod-create-review.json '.request.object.status.phase = "Succeeded"'
+  evaluate
+  answer '.allowed and any(ops[]; .path == "/spec/containers/1") and all(ops[]; .path | startswith("/status") | not)'
+}
+
 @test "injected: audit annotations name the SidecarSet and the container" {
   evaluate
   answer '.auditAnnotations == {"injected-sidecarsets": "log-agent", "injected-containers": "log-agent/log-agent"}'
@@ -724,6 +730,14 @@ patched() {
   answer '.status.message | contains("policy-server\" cannot") | not'
 }
 
+@test "503: the host capability is not granted, which is not the same as missing either" {
+  identity '.serviceAccounts.onMissing = "Skip"'
+  rm -f "$SESSION"
+  look_up v1 ServiceAccount default log-agent Error "Policy has not been granted access to the 'kubernetes/get_resource' host capability. The violation has been reported."
+  replay
+  refused 503 'hostCapabilities kubernetes/get_resource'
+}
+
 @test "an identity: without the gate nothing is looked up, and a warning says so" {
   identity '.featureGates = {}'
   evaluate
@@ -849,6 +863,26 @@ MANAGED='{"metadata":{"name":"'$MERGED'","namespace":"default","annotations":{"p
   refused 403 "spec.template.spec.serviceAccountName: \"$MERGED\" is a merged ServiceAccount"
 }
 
+@test "403: a workload of OpenKruise, or a PodTemplate, names a merged ServiceAccount" {
+  identity
+  guard CREATE apps.kruise.io UnitedDeployment '{"metadata":{"name":"u"},"spec":{"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"serviceAccountName":"'$MERGED'"}}}}}}}'
+  evaluate
+  refused 403 "spec.template.cloneSetTemplate.spec.template.spec.serviceAccountName: \"$MERGED\" is a merged ServiceAccount"
+  guard CREATE "" PodTemplate '{"metadata":{"name":"t"},"template":{"spec":{"serviceAccountName":"'$MERGED'"}}}'
+  evaluate
+  refused 403 "template.spec.serviceAccountName: \"$MERGED\" is a merged ServiceAccount"
+}
+
+@test "403: a merged Role that the controller did not make" {
+  identity
+  guard CREATE rbac.authorization.k8s.io Role "$MANAGED"
+  evaluate
+  refused 403 "Role \"$MERGED\": names that start with \"sidecarset-merged-\" are for objects that Pillion's controller makes"
+  guard CREATE rbac.authorization.k8s.io Role "$MANAGED" '.request.userInfo = {username: "system:serviceaccount:pillion-system:pillion-controller"}'
+  evaluate
+  accepted_as_it_is
+}
+
 @test "403: an ephemeral container mounts the token of a sidecar" {
   identity
   guard UPDATE "" Pod '{"metadata":{"name":"p"},"spec":{"containers":[{"name":"app","image":"nginx"}],"volumes":[{"name":"sidecarset-sa-b077d031c6eaa197","emptyDir":{}}],
@@ -880,6 +914,14 @@ token_secret() {
   session session-account-terminating.yml
   replay
   refused 403 'ServiceAccount "log-agent" is being deleted'
+}
+
+@test "403: a token Secret of a merged ServiceAccount, whatever the settings say of token Secrets" {
+  token_secret '.serviceAccounts.legacyTokenSecrets = "Allow"'
+  jq '.request.object.metadata.annotations["kubernetes.io/service-account.name"] = "'$MERGED'"' "$REQUEST" > "$BATS_TEST_TMPDIR/merged.json"
+  REQUEST=$BATS_TEST_TMPDIR/merged.json
+  evaluate
+  refused 403 "a Secret would hold a token of the merged ServiceAccount \"$MERGED\""
 }
 
 # --- what cannot be run

@@ -197,8 +197,9 @@ fn a_custom_version_is_written_as_it_is_injected() {
     let accepted = (true, String::new(), Vec::new());
 
     let (answer, _) = ask(&create_pod(&web(), "u"), &settings(), FakeCluster::with(with.clone()));
-    let injected = &answer.mutated_object.unwrap()["spec"]["containers"][0];
-    assert_eq!(injected["image"], json!("registry.example.com/agent:0"));
+    let pod = answer.mutated_object.unwrap();
+    let images: Vec<_> = pod["spec"]["containers"].as_array().unwrap().iter().map(|it| it["image"].clone()).collect();
+    assert!(images.contains(&json!("registry.example.com/agent:0")), "{images:?}");
     let latest = set("agent", &[]);
     assert_eq!(told(&create_set(&pinned), &with), accepted);
     assert_eq!(told(&update_set(&pinned, &latest), &with), accepted);

@@ -130,6 +130,39 @@ fn workload(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
+/// A definition of one of OpenKruise's kinds that takes whatever it is given.
+fn kruise_definition(kind: &str, plural: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.apps.kruise.io")},
+        "spec": {
+            "group": "apps.kruise.io", "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+/// An object of these kinds, with a Pod template at `place`.
+fn with_template(api_version: &str, kind: &str, name: &str, place: &str, pod: &Value) -> Value {
+    let mut pod_spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    for (key, value) in pod.as_object().unwrap() {
+        pod_spec[key] = value.clone();
+    }
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod_spec});
+    let mut object = place.rsplit('.').fold(template, |value, key| json!({ key: value }));
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+    object["metadata"] = json!({ "name": name });
+    if kind == "ReplicationController" {
+        object["spec"]["selector"] = json!({"a": "b"});
+    }
+    object
+}
+
 /// Whether an answer is that a webhook of ours did not answer; anything else that is wrong is a mistake of the test.
 fn was_sent<T>(answer: Result<T, kube::Error>) -> bool {
     match answer {
@@ -178,6 +211,21 @@ async fn only_what_matters_leaves_the_api_server() {
         let api = api(&client, api_version, object["kind"].as_str().unwrap(), &namespace).await;
         api.create(&PostParams::default(), &serde_json::from_value(object.clone()).unwrap()).await
     };
+    for (kind, plural) in [
+        ("CloneSet", "clonesets"),
+        ("StatefulSet", "statefulsets"),
+        ("DaemonSet", "daemonsets"),
+        ("BroadcastJob", "broadcastjobs"),
+        ("AdvancedCronJob", "advancedcronjobs"),
+        ("UnitedDeployment", "uniteddeployments"),
+    ] {
+        apply(&client, &kruise_definition(kind, plural).to_string(), MANAGER).await.unwrap();
+        let is_served = async || {
+            let kind = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", kind);
+            pinned_kind(&client, &kind).await.ok()
+        };
+        until("the kind being served", SOON, is_served).await.unwrap();
+    }
     for object in [
         role("plain"),
         role("sidecarset-merged-1"),
@@ -201,7 +249,23 @@ async fn only_what_matters_leaves_the_api_server() {
         (Ask::Delete, role("plain"), false),
         (Ask::Change, role("sidecarset-merged-1"), true),
         (Ask::Delete, role("sidecarset-merged-1"), true),
+        (Ask::Create, role("sidecarset-merged-2"), true),
         (Ask::Create, account("another"), false),
+        (Ask::Create, account("sidecarset-merged-2"), true),
+        (
+            Ask::Create,
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": null, "generateName": "web-"}}),
+            false,
+        ),
+        (
+            Ask::Create,
+            json!({
+                "apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"name": null, "generateName": "sidecarset-merged-7e18f737311"}
+            }),
+            true,
+        ),
+        (Ask::Create, with_template("apps.kruise.io/v1alpha1", "CloneSet", "bare", "other", &merged), false),
         (Ask::Change, account("used"), true),
         (Ask::Delete, account("used"), true),
         (Ask::Change, workload("apps/v1", "Deployment", "old", &plain), false),
@@ -219,10 +283,46 @@ async fn only_what_matters_leaves_the_api_server() {
         cases.push((Ask::Create, workload(api_version, kind, "merged", &merged), true));
         cases.push((Ask::Create, workload(api_version, kind, "merged-too", &merged_by_its_old_name), true));
     }
+    for (api_version, kind, place) in [
+        ("v1", "ReplicationController", "spec.template"),
+        ("v1", "PodTemplate", "template"),
+        ("apps.kruise.io/v1alpha1", "CloneSet", "spec.template"),
+        ("apps.kruise.io/v1alpha1", "StatefulSet", "spec.template"),
+        ("apps.kruise.io/v1alpha1", "DaemonSet", "spec.template"),
+        ("apps.kruise.io/v1alpha1", "BroadcastJob", "spec.template"),
+        ("apps.kruise.io/v1alpha1", "AdvancedCronJob", "spec.template.jobTemplate.spec.template"),
+        ("apps.kruise.io/v1alpha1", "AdvancedCronJob", "spec.template.broadcastJobTemplate.spec.template"),
+        ("apps.kruise.io/v1alpha1", "UnitedDeployment", "spec.template.statefulSetTemplate.spec.template"),
+        ("apps.kruise.io/v1alpha1", "UnitedDeployment", "spec.template.advancedStatefulSetTemplate.spec.template"),
+        ("apps.kruise.io/v1alpha1", "UnitedDeployment", "spec.template.cloneSetTemplate.spec.template"),
+        ("apps.kruise.io/v1alpha1", "UnitedDeployment", "spec.template.deploymentTemplate.spec.template"),
+    ] {
+        let suffix = place.replace('.', "-").to_lowercase();
+        for (pod, name, is_sent) in
+            [(&plain, "plain", false), (&merged, "merged", true), (&merged_by_its_old_name, "merged-too", true)]
+        {
+            let object = with_template(api_version, kind, &format!("{name}-{suffix}"), place, pod);
+            cases.push((Ask::Create, object, is_sent));
+        }
+    }
+    let patching = |account: &str| {
+        let mut object = with_template(
+            "apps.kruise.io/v1alpha1",
+            "UnitedDeployment",
+            account,
+            "spec.template.cloneSetTemplate",
+            &plain,
+        );
+        let patch = json!({"spec": {"serviceAccountName": account}});
+        object["spec"]["topology"] = json!({"subsets": [{"name": "a"}, {"name": "b", "patch": patch}]});
+        object
+    };
+    cases.push((Ask::Create, patching("web"), false));
+    cases.push((Ask::Create, patching("sidecarset-merged-1"), true));
     let mut wrong = Vec::new();
     for (ask, object, is_sent) in cases {
         let kind = object["kind"].as_str().unwrap();
-        let name = object["metadata"]["name"].as_str().unwrap();
+        let name = object["metadata"]["name"].as_str().or(object["metadata"]["generateName"].as_str()).unwrap();
         let api = api(&client, object["apiVersion"].as_str().unwrap(), kind, &namespace).await;
         let (what, sent) = match ask {
             Ask::Create => ("create", was_sent(create(&object).await)),

@@ -244,7 +244,7 @@ const FIELDS: [Field; 72] = [
         "revisionName",
         "The name of a ControllerRevision; it wins over `customVersion`.",
     ),
-    field("SidecarSetInjectRevision", "customVersion", "The custom version of a revision in `controllerRevisions`."),
+    field("SidecarSetInjectRevision", "customVersion", "The custom version of a revision in `controllerRevisions`; with `bundleRef`, of one that the controller finds."),
     field(
         "SidecarSetInjectRevision",
         "policy",

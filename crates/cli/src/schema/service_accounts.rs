@@ -104,7 +104,7 @@ pub const FIELDS: [Field; 15] = [
         name: "legacyTokenSecrets",
         kind: Kind::Choice(&["Allow", "Warn", "Deny"]),
         default: "\"Warn\"",
-        means: "what happens to new Secrets of the type `kubernetes.io/service-account-token`, whose tokens do not expire; one for an account that is missing or has another UID is refused whatever this says",
+        means: "what happens to new Secrets of the type `kubernetes.io/service-account-token`, whose tokens do not expire; one for an account that is merged, missing or has another UID is refused whatever this says",
     },
     Field {
         name: "legacyTokenExempt",
@@ -122,7 +122,7 @@ pub const FIELDS: [Field; 15] = [
         name: "controllerUser",
         kind: Kind::Text,
         default: "\"system:serviceaccount:pillion-system:pillion-controller\"",
-        means: "the only user who may change and delete merged ServiceAccounts, Roles and RoleBindings",
+        means: "the only user who may make, change and delete merged ServiceAccounts, Roles and RoleBindings",
     },
 ];
 

@@ -8,6 +8,7 @@ use super::existence::{Existence, exists};
 use super::rules::Rules;
 use super::validation::{self, Findings};
 use crate::admission::World;
+use crate::field::{FieldError, FieldPath};
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
@@ -42,6 +43,9 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
         invalid.extend(more);
         (Declared::default(), Findings { invalid, ..Findings::default() })
     };
+    if author::uses_feature(set) || rules.require_create_pods {
+        findings.invalid.extend(field_of_another_version(set));
+    }
     // Whether anything changes comes last: the old object has to be defaulted to tell.
     if !is_fine || !findings.is_fine() || !old.is_none_or(|old| changes::concerns(set, old)) {
         return findings;
@@ -61,6 +65,17 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
         }
     }
     findings
+}
+
+/// `spec.namespace` in v1beta1, which has no such field. A definition that does not convert versions keeps it, and whoever
+/// reads the object in v1alpha1 takes it for the namespace of the set: not the ones that the author is asked about.
+fn field_of_another_version(set: &SidecarSet) -> Option<FieldError> {
+    let namespace = set.spec(&["namespace"]).filter(|value| !value.is_null() && *value != "")?;
+    let detail = format!(
+        "v1beta1 has no such field, and v1alpha1 would take {namespace} for the only namespace; remove it, and name the \
+         namespace in spec.namespaceSelector by its label kubernetes.io/metadata.name"
+    );
+    Some(FieldError::forbidden(&FieldPath::new("spec.namespace"), detail))
 }
 
 /// V3, A5-1: the account in each of the namespaces that the set names; elsewhere each Pod shows.

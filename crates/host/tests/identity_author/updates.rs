@@ -149,6 +149,34 @@ fn e23_while_the_gate_is_off_an_account_can_only_be_given_up(
     assert_eq!(tell(&given_up), "accepted");
 }
 
+/// Bob may use the account in his namespace. A definition that does not convert versions keeps the field, and the
+/// controller reads v1alpha1, where it displaces the selector.
+#[test]
+fn p5_a_namespace_of_the_other_version_is_none_that_is_asked_about() {
+    let set = edited(set(), |set| {
+        set["spec"]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] = json!("bobs");
+        set["spec"]["serviceAccountPermissions"] = json!([]);
+    });
+    let bob = || Court::with([account("web")]).granting("bob", "bobs", &json!([rule("", "pods", "create")]));
+    let tell = |set: &Value| verdict(&admit(&request("bob", set), &json!({}), bob()).0);
+    assert_eq!(tell(&set), "accepted");
+    let attack = edited(set.clone(), |set| set["spec"]["namespace"] = json!("web"));
+    let told = tell(&attack);
+    assert!(
+        told.starts_with("422 SidecarSet \"agent\": spec.namespace: Forbidden: v1beta1 has no such field"),
+        "{told}"
+    );
+    // In v1alpha1 it is the namespace that he is asked about.
+    let alpha = edited(request("bob", &attack), |request| {
+        request["object"]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+        for field in ["kind", "resource"] {
+            request[field]["version"] = json!("v1alpha1");
+        }
+    });
+    let told = verdict(&admit(&alpha, &json!({}), bob()).0);
+    assert!(told.contains("\"bob\" may not use the ServiceAccount \"agent\" in namespace \"web\""), "{told}");
+}
+
 #[test]
 fn p1_giving_the_account_up_needs_no_rights_and_taking_it_back_does() {
     let with = stored(&set());
