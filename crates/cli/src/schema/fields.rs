@@ -244,7 +244,11 @@ const FIELDS: [Field; 72] = [
         "revisionName",
         "The name of a ControllerRevision; it wins over `customVersion`.",
     ),
-    field("SidecarSetInjectRevision", "customVersion", "The custom version of a revision in `controllerRevisions`; with `bundleRef`, of one that the controller finds."),
+    field(
+        "SidecarSetInjectRevision",
+        "customVersion",
+        "The custom version of a revision in `controllerRevisions`; with `bundleRef`, of one that the controller finds.",
+    ),
     field(
         "SidecarSetInjectRevision",
         "policy",

@@ -36,11 +36,7 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
     let (declared, mut findings) = if gate {
         validation::check(set, rules)
     } else {
-        let mut invalid = validation::check_gate(set, old);
-        // A field that is set anew has its error already.
-        let more = old.map(|old| changes::check_while_off(set, old)).unwrap_or_default();
-        let more: Vec<_> = more.into_iter().filter(|one| invalid.iter().all(|other| other.path != one.path)).collect();
-        invalid.extend(more);
+        let invalid = validation::check_gate(set, old);
         (Declared::default(), Findings { invalid, ..Findings::default() })
     };
     if author::uses_feature(set) || rules.require_create_pods {

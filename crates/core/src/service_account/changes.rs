@@ -15,6 +15,8 @@ use crate::sidecar_set::prepare::prepared;
 const OWN_PREFIX: &str = "pillion.dev/";
 /// Further annotations that decide which Pods a SidecarSet is injected into.
 const CANARY_ANNOTATIONS: [&str; 2] = [names::CANARY, names::BASE];
+/// One error says all that has to be done, and a request of 1 MiB can change some 50,000 annotations.
+const NAMED_MAX: usize = 32;
 /// The fields of `updateStrategy` that decide which Pods get the stored version, where the revision policy is `Partial`
 /// (M-3, M-4).
 const DECIDES_REVISION: [&str; 3] = ["partition", "paused", "selector"];
@@ -23,14 +25,14 @@ const DECIDES_REVISION: [&str; 3] = ["partition", "paused", "selector"];
 ///
 /// Everything in `spec` counts, except `revisionHistoryLimit` and `updateStrategy`. Of the latter, the three fields count
 /// that tell whether a Pod gets the latest version or a stored one, where a `Partial` revision makes that a question (E23).
-/// Of the metadata, the annotations of Pillion and of canaries count, and the label that names a custom version. `new` is
-/// defaulted; `old` is defaulted here unless its admission has done so.
+/// Of the metadata, the annotations of Pillion and of canaries count, and the label that names a custom version. Both are
+/// compared as their admission stores them.
 pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldPath> {
     let canonical = |mut set: SidecarSet| {
         declared::canonicalise(set.as_value_mut());
         set
     };
-    let (new, old) = (canonical(new.clone()), canonical(prepared(old)));
+    let (new, old) = (canonical(prepared(new)), canonical(prepared(old)));
     let is_partial = [&new, &old]
         .into_iter()
         .any(|set| set.spec(&["injectionStrategy", "revision", "policy"]).and_then(Value::as_str) == Some("Partial"));
@@ -63,7 +65,7 @@ pub fn concerns(new: &SidecarSet, old: &SidecarSet) -> bool {
 }
 
 /// E23: the errors of an update while the feature gate is off. Nobody is asked then, and what is written would take effect
-/// under the account once the gate comes on; so it may only give the account up.
+/// under the account once the gate comes on; so it may only give the account up. Of very many changes, some are named.
 pub fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
     if !names_account(new) {
         return Vec::new();
@@ -76,7 +78,7 @@ pub fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
     let detail = "the SidecarSet names a ServiceAccount, and the feature gate SidecarSetServiceAccountInjection is off: \
                   this would take effect under the account, unasked, once the gate is on; turn it on in featureGates \
                   first, or remove spec.serviceAccountName";
-    paths.map(|path| FieldError::forbidden(&path, detail)).collect()
+    paths.take(NAMED_MAX).map(|path| FieldError::forbidden(&path, detail)).collect()
 }
 
 /// Whether a set names an account, in whatever form; what is no string counts, since it is no way to give one up.

@@ -1,6 +1,7 @@
 //! What the fields of a SidecarSet may say (`serviceaccounts.md` A3, E1, E3, E4): everything that nobody has to be asked.
 
 use super::author;
+use super::changes;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
 use super::names;
 use super::rules::Rules;
@@ -44,7 +45,8 @@ impl Findings {
     }
 }
 
-/// V1: without the gate, none of the fields may be set anew; what was there before may stay, and may go.
+/// V1: without the gate, none of the fields may be set anew; what was there before may stay, and may go. A set that names
+/// an account may change nothing else that is injected, either (E23).
 pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let detail = format!("the feature gate {GATE} is off; turn it on in featureGates, or remove this");
@@ -60,6 +62,11 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
             errors.push(FieldError::forbidden(&declared::annotation_path(field), detail.as_str()));
         }
     }
+    // A field that is set anew has its error already.
+    let more = old.map(|old| changes::check_while_off(set, old)).unwrap_or_default();
+    let is_new = |error: &FieldError| errors.iter().all(|known| known.path != error.path);
+    let more: Vec<FieldError> = more.into_iter().filter(is_new).collect();
+    errors.extend(more);
     errors
 }
 

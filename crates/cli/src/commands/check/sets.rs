@@ -89,7 +89,17 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
         let rules = context.patch_pod_metadata_whitelist.as_ref();
         let namespace = context.system_namespace.as_str();
         let mut found = validation::Findings::default();
-        injection::check_revision(&subject.prepared, &revisions, namespace, &files, &mut found);
+        let sources = injection::Sources {
+            revisions: &revisions,
+            sets: &context.sidecar_sets,
+            is_watched: context.bundle_source.config_map.is_some(),
+            system_namespace: namespace,
+            lookup: &files,
+        };
+        let unknown = injection::check_written(&subject.prepared, None, sources, &mut found);
+        let place = "spec.injectionStrategy.revision.customVersion";
+        let remedy = "look at the condition once the SidecarSet is written";
+        findings.extend(unknown.map(|message| subject.spot.warning(place, message, remedy)));
         whitelist::check(&subject.prepared, context.gates, rules, namespace, &files, &mut found);
         findings.extend(found.unavailable.iter().map(|error| not_checked(&subject.spot, error, namespace)));
         findings.extend(found.invalid.iter().map(|error| match settings {
