@@ -9,10 +9,10 @@ use crate::field::FieldPath;
 use crate::json;
 use crate::service_account::names;
 
-/// Where the Pod templates of workloads, and of a PodTemplate, have their `spec`.
+/// Where the Pod templates of workloads, and of a `PodTemplate`, have their `spec`.
 const TEMPLATES: [&[&str]; 3] =
     [&["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"], &["template", "spec"]];
-/// Where OpenKruise's AdvancedCronJob and UnitedDeployment have whole workloads below `spec.template`.
+/// Where OpenKruise's `AdvancedCronJob` and `UnitedDeployment` have whole workloads below `spec.template`.
 const WORKLOADS: [&str; 6] = [
     "jobTemplate",
     "broadcastJobTemplate",
@@ -56,7 +56,7 @@ struct Template<'a> {
     spec: &'a Value,
 }
 
-/// Every Pod template of a workload, and the patches that the subsets of a UnitedDeployment make to theirs.
+/// Every Pod template of a workload, and the patches that the subsets of a `UnitedDeployment` make to theirs.
 fn pod_specs(object: &Value) -> Vec<Template<'_>> {
     let at = |path: &[&str]| {
         let place = path.iter().fold(FieldPath::default(), |place, key| place.child(key));
@@ -67,9 +67,9 @@ fn pod_specs(object: &Value) -> Vec<Template<'_>> {
     let subsets = FieldPath::new("spec.topology.subsets");
     for (index, subset) in json::items(object, &["spec", "topology", "subsets"]).iter().enumerate() {
         if let Some(spec) = json::at(subset, &["patch", "spec"]) {
-            let patch = |subset: FieldPath| subset.child("patch").child("spec");
-            let path = patch(subsets.index(index));
-            let identity = patch(subsets.key(json::text(subset, &["name"])));
+            let below = |subset: &FieldPath| subset.child("patch").child("spec");
+            let path = below(&subsets.index(index));
+            let identity = below(&subsets.key(json::text(subset, &["name"])));
             found.push(Template { path, identity, spec });
         }
     }

@@ -89,7 +89,7 @@ fn listed(operations: &[&str]) -> String {
     }
 }
 
-/// Resources as a message lists them; two groups have StatefulSets and DaemonSets.
+/// Resources as a message lists them; two groups have `StatefulSets` and `DaemonSets`.
 fn named(resources: &[Resource]) -> String {
     let is_shared = |plural: &str| WORKLOADS.iter().filter(|(_, other)| *other == plural).count() > 1;
     let names = resources.iter().map(|(group, plural)| match *group {
