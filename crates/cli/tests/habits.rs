@@ -24,6 +24,44 @@ fn stderr(output: &Output) -> String {
 const DEPLOYMENT: &str = "test_data/deployment-web.yaml";
 const SETS: &str = "test_data/sidecarset-log-agent.yaml";
 
+/// Commands with a verdict that is not 0, and their exit codes.
+const VERDICTS: [(&[&str], i32); 6] = [
+    (&["check", "broken.yaml"], 1),
+    (&["check", "-o", "json", "broken.yaml"], 1),
+    (&["check", "-o", "github", "broken.yaml"], 1),
+    (&["explain", "clash.yaml"], 1),
+    (&["explain", "-o", "json", "clash.yaml"], 1),
+    (&["inject", "clash.yaml"], 1),
+];
+
+/// A SidecarSet that a policy refuses, and one for whose name the Pod beside it is refused.
+fn folder_of_verdicts() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let set = "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {a: b}}\n  containers: [{name: app, image: a}]\n";
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {a: b}}\nspec: {containers: [{name: app, image: a}]}\n";
+    fs::write(folder.path().join("broken.yaml"), set.replace("image: a", "image: 5")).unwrap();
+    fs::write(folder.path().join("clash.yaml"), format!("{set}---\n{pod}")).unwrap();
+    folder
+}
+
+/// `check bad.yaml | grep -q error` must not pass.
+#[test]
+fn a_closed_pipe_keeps_the_verdict() {
+    let folder = folder_of_verdicts();
+    for (args, code) in VERDICTS {
+        for both in [false, true] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut command = pillion(args);
+            command.current_dir(folder.path()).stdout(writer.try_clone().unwrap());
+            let output = if both { command.stderr(writer).output() } else { command.stderr(Stdio::piped()).output() };
+            let output = output.unwrap();
+            assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+            assert!(!stderr(&output).contains("Broken pipe"), "{args:?}: {}", stderr(&output));
+        }
+    }
+}
+
 /// Every command that prints much.
 const MUCH: [&[&str]; 8] = [
     &["--help"],

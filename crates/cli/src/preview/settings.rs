@@ -1,22 +1,25 @@
 //! The policy's settings, from a file and from the manifests beside it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
+use pillion_core::field::{FieldError, FieldPath};
 use pillion_core::settings::Settings;
 use pillion_core::{json, names};
 use serde_json::{Value, json};
 
 use crate::manifest::{self, Manifest, Source};
+use crate::report::locate;
 
 /// Settings and where their SidecarSets came from.
 #[derive(Debug)]
 pub struct Assembled {
     /// The settings.
     pub value: Value,
-    /// For each of `sidecarSets`, the file and the line of its manifest; `None` for those of the settings' file.
-    places: Vec<Option<String>>,
+    /// For each of `sidecarSets`, its manifest; `None` for those of the settings' file.
+    manifests: Vec<Option<Manifest>>,
 }
 
 /// Reads settings: an object of settings, or the policy of Kubewarden that has them.
@@ -42,8 +45,7 @@ pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
 /// # Errors
 /// As [`with_policy`].
 pub fn of_text(name: &str, text: String) -> anyhow::Result<Value> {
-    let source = Source { name: name.to_owned(), text };
-    among(manifest::parse(&Arc::new(source))?, name).map(|(settings, _)| settings)
+    among(manifest::parse(&Arc::new(Source::new(name, text)))?, name).map(|(settings, _)| settings)
 }
 
 fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Option<Value>)> {
@@ -63,7 +65,8 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Opt
             (None, _) => Ok((Value::Null, None)),
             (Some(settings), true) if settings.value.get("kind").is_none() => Ok((settings.value, None)),
             (Some(other), true) => bail!(
-                "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
+                "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets stand under sidecarSets in \
+                 the settings, or in files of their own",
                 json::text(&other.value, &["kind"])
             ),
             (Some(_), false) => bail!("{name}: several documents, none of them a ClusterAdmissionPolicy"),
@@ -92,21 +95,23 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
         "" => pillion_core::settings::SYSTEM_NAMESPACE.to_owned(),
         namespace => namespace.to_owned(),
     };
-    let mut places = vec![None; json::items(&settings, &["sidecarSets"]).len()];
+    let mut sources = vec![None; json::items(&settings, &["sidecarSets"]).len()];
+    let mut sets = Joined::of(&settings, "sidecarSets");
+    let mut revisions = Joined::of(&settings, "controllerRevisions");
     for manifest in manifests {
         let object = &manifest.value;
         let api_version = json::text(object, &["apiVersion"]);
         match json::text(object, &["kind"]) {
-            "SidecarSet" if api_version.starts_with("apps.kruise.io/") && add(&mut settings, "sidecarSets", object) => {
-                places.push(Some(format!("{}:{}", manifest.source.name, manifest.line())));
+            "SidecarSet" if api_version.starts_with("apps.kruise.io/") && sets.add(&mut settings, object) => {
+                sources.push(Some(manifest.clone()));
             }
             "ControllerRevision" if is_revision_of_a_set(object, &system) => {
-                add(&mut settings, "controllerRevisions", object);
+                revisions.add(&mut settings, object);
             }
             _ => {}
         }
     }
-    Assembled { value: settings, places }
+    Assembled { value: settings, manifests: sources }
 }
 
 /// Other controllers keep ControllerRevisions too, and their names need not be unique between namespaces.
@@ -116,15 +121,28 @@ fn is_revision_of_a_set(object: &Value, system_namespace: &str) -> bool {
         && json::at(object, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some()
 }
 
-/// Adds an object to a list of the settings; `false` where it is there already, or where there is no list.
-fn add(settings: &mut Value, key: &str, object: &Value) -> bool {
-    let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, key));
-    match list {
-        Some(list) if !list.contains(object) => {
-            list.push(object.clone());
-            true
+/// A list of the settings that manifests join, and what is in it.
+struct Joined {
+    key: &'static str,
+    /// The objects by their text, so that none is compared with all others.
+    known: BTreeSet<String>,
+}
+
+impl Joined {
+    fn of(settings: &Value, key: &'static str) -> Self {
+        Self { key, known: json::items(settings, &[key]).iter().map(Value::to_string).collect() }
+    }
+
+    /// Adds an object; `false` where it is there already, or where there is no list.
+    fn add(&mut self, settings: &mut Value, object: &Value) -> bool {
+        let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, self.key));
+        match list {
+            Some(list) if self.known.insert(object.to_string()) => {
+                list.push(object.clone());
+                true
+            }
+            _ => false,
         }
-        _ => false,
     }
 }
 
@@ -135,19 +153,21 @@ impl Assembled {
         !json::items(&self.value, &["sidecarSets"]).is_empty() || has(&["bundle"]) || has(&["bundleRef", "name"])
     }
 
-    /// Everything that is wrong with the settings, one line each, with the place of the `SidecarSet` where it came
-    /// from a manifest.
+    /// Everything that is wrong with the settings, one line each, with the file and the line of the field where the
+    /// `SidecarSet` came from a manifest.
     pub fn problems(&self) -> Vec<String> {
         let errors = Settings::decode(self.value.clone()).map_or_else(|errors| errors, |settings| settings.validate());
-        errors.iter().map(|error| self.placed(&error.to_string())).collect()
+        errors.iter().map(|error| self.placed(error)).collect()
     }
 
     /// `sidecarSets[1].spec...` as `sets.yaml:7: spec...`, where the second one stands there.
-    fn placed(&self, error: &str) -> String {
+    fn placed(&self, error: &FieldError) -> String {
         let place = || {
-            let (index, rest) = error.strip_prefix("sidecarSets[")?.split_once(']')?;
-            let place = self.places.get(index.parse::<usize>().ok()?)?.as_ref()?;
-            Some(format!("{place}: {}", rest.strip_prefix('.').unwrap_or(rest)))
+            let (index, rest) = error.path.as_str().strip_prefix("sidecarSets[")?.split_once(']')?;
+            let manifest = self.manifests.get(index.parse::<usize>().ok()?)?.as_ref()?;
+            let path = FieldPath::new(rest.strip_prefix('.').unwrap_or(rest));
+            let error = FieldError { path, ..error.clone() };
+            Some(format!("{}: {error}", locate::line(manifest, &error)))
         };
         place().unwrap_or_else(|| format!("settings: {error}"))
     }
@@ -171,7 +191,7 @@ mod tests {
 
     fn manifests(objects: &[Value]) -> Vec<Manifest> {
         let text: Vec<String> = objects.iter().map(|object| format!("---\n{object}\n")).collect();
-        manifest::parse(&Arc::new(Source { name: "sets.yaml".to_owned(), text: text.concat() })).unwrap()
+        manifest::parse(&Arc::new(Source::new("sets.yaml", text.concat()))).unwrap()
     }
 
     #[test]
@@ -223,7 +243,7 @@ mod tests {
         "apiVersion: policies.kubewarden.io/v1\nkind: AdmissionPolicy\nmetadata: {name: a}\n---\napiVersion: policies.kubewarden.io/v1\nkind: AdmissionPolicy\nmetadata: {name: b}\n",
         Err("several policies (a, b); leave one in the file")
     )]
-    #[case::a_sidecar_set("kind: SidecarSet\n", Err("but a SidecarSet; SidecarSets are given with --sidecar-sets"))]
+    #[case::a_sidecar_set("kind: SidecarSet\n", Err("but a SidecarSet; SidecarSets stand under sidecarSets"))]
     #[case::documents("a: 1\n---\nb: 1\n", Err("several documents"))]
     #[case::a_list("- a\n", Err("this is a list"))]
     fn settings_are_read_from_files(#[case] text: &str, #[case] expected: Result<Value, &str>) {

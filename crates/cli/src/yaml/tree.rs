@@ -48,7 +48,9 @@ impl Tree {
         let mut below = |key: &str, value: &Value| {
             pointer.push('/');
             pointer.push_str(&manifest::token(key));
-            let place = manifest.key_at(pointer).map_or(usize::MAX, |range| range.start);
+            // An item of a list may have its kind from the list.
+            let absent = if FIRST.iter().take(2).any(|first| *first == key) { 0 } else { usize::MAX };
+            let place = manifest.key_at(pointer).map_or(absent, |range| range.start);
             let tree = Self::placed(value, manifest, pointer);
             pointer.truncate(length);
             (place, tree)

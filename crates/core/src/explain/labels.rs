@@ -3,6 +3,7 @@
 use super::finding::{Finding, Kind};
 use crate::field::FieldPath;
 use crate::json::Object;
+use crate::names;
 use crate::selector::{Op, Requirement, Selector, Values, label_of};
 
 /// The most labels that are shown of an object that lacks the one in question.
@@ -42,7 +43,11 @@ impl Labelled<'_> {
             None => format!("{} has no label \"{key}\"{}, wanted {wanted}", self.name, self.others()),
         };
         let who = if self.name == POD { "the Pod or its template" } else { "the Namespace" };
+        // The API server writes this label, and every Namespace has it.
+        let is_name = self.name != POD && key == names::NAMESPACE_NAME_LABEL;
         let remedy = match (requirement.op, requirement.values.iter().next()) {
+            (Op::In, Some(value)) if is_name => format!("create the Pod in Namespace \"{value}\", or change the selector"),
+            _ if is_name => "create the Pod in another Namespace, or change the selector".to_owned(),
             (Op::In, Some(value)) => format!("label {who} {key}={value}, or change the selector"),
             (Op::NotIn | Op::DoesNotExist, _) => format!("take label {key} from {who}, or change the selector"),
             (Op::In | Op::Exists, _) => format!("label {who} with {key}, or change the selector"),

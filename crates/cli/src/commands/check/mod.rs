@@ -3,13 +3,11 @@
 mod documents;
 mod identity;
 mod lint;
-mod locate;
 mod sets;
 mod settings;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,9 +20,10 @@ use serde_json::Value;
 use self::documents::{Document, Role, role};
 use self::subject::Spot;
 use crate::manifest::{self, Manifest, Source};
-use crate::report::{self, Finding, Format, Place, Severity};
+use crate::report::{self, Finding, Format, Place, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::words;
 
 const EXAMPLES: &str = "Examples:
   pillion check test_data/settings-log-agent.json
@@ -110,6 +109,22 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     } else {
         Status::Done
     })
+}
+
+/// The fields of a `SidecarSet` that nothing reads, one line each, with the place and what was probably meant; for
+/// commands that show what it does.
+pub fn unknown_fields(manifest: &Manifest) -> Vec<String> {
+    if role(&manifest.value) != Role::SidecarSet {
+        return Vec::new();
+    }
+    lint::unknown(&Spot::sidecar_set(manifest))
+        .iter()
+        .map(|finding| {
+            let Finding { place, path, message, remedy, sidecar_set, .. } = finding;
+            let (file, line) = (&place.source.name, place.start().line);
+            format!("{file}:{line}: {path}: {message}; {remedy} (SidecarSet \"{sidecar_set}\")")
+        })
+        .collect()
 }
 
 /// There is nowhere to tell that `stderr` is closed.
