@@ -326,5 +326,9 @@ fn the_name_of_a_namespace_cannot_be_relabelled() {
     );
     fs::write(folder.path().join("one.yaml"), set).unwrap();
     let answer = explain_in(folder.path(), &["web.yaml", "one.yaml", "namespace.yaml", "--sidecar-set", "team"], "");
-    assert!(answer.out.contains("to do: create the Pod in another Namespace, or change the selector\n"), "{}", answer.out);
+    assert!(
+        answer.out.contains("to do: create the Pod in another Namespace, or change the selector\n"),
+        "{}",
+        answer.out
+    );
 }

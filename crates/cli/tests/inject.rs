@@ -365,7 +365,7 @@ fn settings_that_a_policy_server_would_refuse_are_errors_with_their_place() {
     assert_eq!((second.code, second.out.as_str()), (2, ""));
     insta::assert_snapshot!(
         second.err,
-        @r#"error: sets.yaml:1: spec.selector: Required value: say which Pods to inject into (SidecarSet "agent")"#
+        @r#"error: sets.yaml:4: spec.selector: Required value: say which Pods to inject into (SidecarSet "agent")"#
     );
 }
 
@@ -511,7 +511,10 @@ fn deployment(spec: &str) -> String {
 #[case::empty("containers: []", "spec.template.spec.containers: Required value: a Pod has at least one container")]
 #[case::null("containers: null", "spec.template.spec.containers: Required value: a Pod has at least one container")]
 #[case::no_name("containers: [{image: a}]", "spec.template.spec.containers[0].name: Required value: give it a name")]
-#[case::number("containers: [{name: 7, image: a}]", "spec.template.spec.containers[0].name: must be a string, found a number; put it in quotes")]
+#[case::number(
+    "containers: [{name: 7, image: a}]",
+    "spec.template.spec.containers[0].name: must be a string, found a number; put it in quotes"
+)]
 fn a_workload_whose_pods_cannot_be_read_is_refused_with_its_line(#[case] spec: &str, #[case] problem: &str) {
     let text = format!("{POD}---\n{}", deployment(spec));
     let run = run(&[("app.yaml", &text), ("set.yaml", SET)], &["app.yaml", "--sidecar-sets=set.yaml"], "");
@@ -558,9 +561,21 @@ fn fields_that_are_almost_others_are_doubted() {
 }
 
 #[rstest]
-#[case::kind("kind: SidecarSet", "kind: SidecarsSet", "set.yaml:2: kind: Unsupported value: \"SidecarsSet\": did you mean \"SidecarSet\"?")]
-#[case::api_version("/v1beta1", "/v1", "set.yaml:1: apiVersion: Unsupported value: \"apps.kruise.io/v1\": supported values: ")]
-#[case::no_api_version("apiVersion: apps.kruise.io/v1beta1\n", "", "set.yaml:1: apiVersion: Required value: a SidecarSet has ")]
+#[case::kind(
+    "kind: SidecarSet",
+    "kind: SidecarsSet",
+    "set.yaml:2: kind: Unsupported value: \"SidecarsSet\": did you mean \"SidecarSet\"?"
+)]
+#[case::api_version(
+    "/v1beta1",
+    "/v1",
+    "set.yaml:1: apiVersion: Unsupported value: \"apps.kruise.io/v1\": supported values: "
+)]
+#[case::no_api_version(
+    "apiVersion: apps.kruise.io/v1beta1\n",
+    "",
+    "set.yaml:1: apiVersion: Required value: a SidecarSet has "
+)]
 fn what_was_meant_to_be_a_sidecar_set_is_an_error(#[case] old: &str, #[case] new: &str, #[case] says: &str) {
     let set = SET.replace(old, new);
     for args in [&["pod.yaml", "--sidecar-sets=set.yaml"][..], &["pod.yaml", "set.yaml"]] {
@@ -611,7 +626,11 @@ fn a_list_of_an_api_server_has_pods() {
 fn an_item_that_is_no_object_is_an_error() {
     let run = run(&[], &["-"], "apiVersion: v1\nkind: List\nitems:\n- 5\n");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
-    assert!(run.err.contains("<stdin>:4: a manifest is an object with apiVersion and kind, this is a number"), "{}", run.err);
+    assert!(
+        run.err.contains("<stdin>:4: a manifest is an object with apiVersion and kind, this is a number"),
+        "{}",
+        run.err
+    );
 }
 
 /// kubectl reads a stream as JSON where it starts with a brace, else as YAML.
@@ -644,13 +663,20 @@ fn policy(spec: &str) -> String {
     )
 }
 
-const EXCEPT_SHOP: &str = "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [shop]}]}\n";
+const EXCEPT_SHOP: &str =
+    "  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [shop]}]}\n";
 
 #[rstest]
 #[case::asked("  mutating: true\n", None)]
 #[case::namespace(&format!("  mutating: true\n{EXCEPT_SHOP}"), Some("spec.namespaceSelector.matchExpressions[0]: Namespace \"shop\" has kubernetes.io/metadata.name=\"shop\", wanted not \"shop\""))]
-#[case::object("  mutating: true\n  objectSelector: {matchLabels: {a: b}}\n", Some("spec.objectSelector.matchLabels[a]: Pod has no label \"a\""))]
-#[case::monitor("  mutating: true\n  mode: monitor\n", Some("spec.mode: nothing is injected and nothing refused, only logged"))]
+#[case::object(
+    "  mutating: true\n  objectSelector: {matchLabels: {a: b}}\n",
+    Some("spec.objectSelector.matchLabels[a]: Pod has no label \"a\"")
+)]
+#[case::monitor(
+    "  mutating: true\n  mode: monitor\n",
+    Some("spec.mode: nothing is injected and nothing refused, only logged")
+)]
 fn a_policy_that_is_not_asked_injects_nothing_and_says_why(#[case] spec: &str, #[case] why: Option<&str>) {
     let args = ["pod.yaml", "--settings=policy.yaml"];
     let files = [("pod.yaml", POD), ("policy.yaml", &policy(spec))];
@@ -678,7 +704,7 @@ fn a_policy_that_is_not_asked_injects_nothing_and_says_why(#[case] spec: &str, #
 
 #[test]
 fn a_policy_that_may_not_change_pods_refuses_them() {
-    let run = run(&[("policy.yaml", &policy(""))], &["--settings=policy.yaml"], POD);
+    let run = run(&[("policy.yaml", &policy("  mutating: false\n"))], &["--settings=policy.yaml"], POD);
     assert_eq!((run.code, run.out.as_str()), (1, ""));
     assert!(
         run.err.contains("<stdin>:1: Pod shop/p: the policy server refuses it: spec.mutating: the policy server refuses Pods that the policy changes; set mutating to true"),
@@ -700,7 +726,8 @@ fn a_helm_template_is_called_one() {
     let run = run(&[("pod.yaml", text)], &["pod.yaml"], "");
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(
-        run.err.contains("= help: line 4 belongs to a Helm template; render it first: helm template CHART | pillion ..."),
+        run.err
+            .contains("= help: line 4 belongs to a Helm template; render it first: helm template CHART | pillion ..."),
         "{}",
         run.err
     );

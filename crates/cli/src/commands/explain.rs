@@ -19,8 +19,8 @@ use self::subject::Told;
 use crate::commands::check;
 use crate::manifest;
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
-use crate::status::Status;
 use crate::report::locate;
+use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::workload::shape;
 use crate::yaml;
@@ -105,8 +105,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let assembled = preview::assemble(settings, all());
     let cluster = preview::cluster_of(all(), &args.situation);
     let module = preview::module(terminal)?;
-    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation)
-        .under(policy.clone());
+    let preview =
+        Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation).under(policy.clone());
     // Every SidecarSet is spoken of, those of a bundle that the Pod would not open, too.
     let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
     let Some(settings) = decoded else {

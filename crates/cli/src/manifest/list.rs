@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn items_without_a_kind_have_that_of_the_list() {
-        let object = json!({"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "p"}}, {"kind": "X"}]});
+        let object =
+            json!({"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "p"}}, {"kind": "X"}]});
         let list = List::of(&object).unwrap();
         let completed: Vec<Value> = list.items.iter().map(|item| list.completed(item)).collect();
         assert_eq!(completed[0], json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}));

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::list::List;
 pub use self::input::{Source, sources, sources_each};
+use self::list::List;
 pub use self::node::json_values;
 pub use self::places::{Places, token};
 

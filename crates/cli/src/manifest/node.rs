@@ -143,12 +143,7 @@ fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
         problem = format!("{problem}\n  = help: {SEPARATOR}");
         summary = format!("{summary}; {SEPARATOR}");
     }
-    Error::Syntax {
-        source_name: name.to_owned(),
-        problem,
-        summary,
-        at,
-    }
+    Error::Syntax { source_name: name.to_owned(), problem, summary, at }
 }
 
 /// The line and the column of a location in `text`, from 1, the column in characters. A carriage return alone ends no

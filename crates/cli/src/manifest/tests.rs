@@ -97,6 +97,14 @@ fn lists_within_lists_stand_for_their_items() {
     assert_eq!(manifests.iter().map(Manifest::line).collect::<Vec<_>>(), [3, 8]);
 }
 
+/// A stream of thousands of values takes as long as the values together.
+#[test]
+fn each_value_of_a_stream_is_read_on_its_own() {
+    let source = Source::new("test.json", "{\"a\": 1}\n{\"b\": 1}");
+    let documents = node::documents(&source).unwrap();
+    assert_eq!(documents.into_iter().map(|(_, within)| within).collect::<Vec<_>>(), [0..8, 9..17]);
+}
+
 #[test]
 fn a_byte_order_mark_is_left_out() {
     let manifests = parsed("\u{feff}kind: A\n");
@@ -117,7 +125,7 @@ fn syntax_errors_have_the_column_of_the_line(#[case] text: String, #[case] wrong
     let column = before.rsplit('\n').next().unwrap().chars().count() + 1;
     assert_eq!(*at, Some((line, column)), "{error}");
     assert!(problem.starts_with(&format!("line {line} column {column}: ")), "{problem}");
-    assert!(problem.contains(&format!("--> test.yaml:{line}:{column}\n")), "{problem}");
+    assert!(problem.contains(&format!("--> test.yaml:{line}:{column}")), "{problem}");
 }
 
 fn yaml_keys(count: usize) -> String {
@@ -135,7 +143,9 @@ fn json_keys(count: usize) -> String {
 fn templates_of_helm_are_called_by_their_name(#[case] text: &str, #[case] line: usize) {
     let error = parse(&Arc::new(Source::new("test.yaml", text))).unwrap_err();
     let Error::Syntax { summary, problem, .. } = &error else { panic!("{error}") };
-    let expected = format!("this is a Helm template, no manifest (line {line} has {{{{ ... }}}}); render it first: helm template CHART | pillion ...");
+    let expected = format!(
+        "this is a Helm template, no manifest (line {line} has {{{{ ... }}}}); render it first: helm template CHART | pillion ..."
+    );
     assert_eq!(*summary, expected);
     assert!(problem.contains("helm template CHART"), "{problem}");
 }

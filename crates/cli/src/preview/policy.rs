@@ -79,9 +79,8 @@ pub fn doubts(policy: &Value) -> Vec<String> {
     // The definition of the resource requires both, so that a policy without them is a draft.
     let missing = [("rules", "Pods"), ("mutating", "changes")].into_iter().filter_map(|(field, what)| {
         let is_absent = json::at(policy, &["spec", field]).is_none_or(Value::is_null);
-        is_absent.then(|| {
-            format!("the policy has no spec.{field}, which Kubewarden requires; it is taken to be for {what}")
-        })
+        is_absent
+            .then(|| format!("the policy has no spec.{field}, which Kubewarden requires; it is taken to be for {what}"))
     });
     unknown.into_iter().chain(missing).collect()
 }
@@ -170,10 +169,7 @@ mod tests {
     fn said(policy: &Value, namespace: &str) -> Vec<String> {
         let labels = json!({"kubernetes.io/metadata.name": namespace});
         let pod = json!({"metadata": {"labels": {"app": "web"}}});
-        blockers(policy, &pod, (namespace, labels.as_object()))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        blockers(policy, &pod, (namespace, labels.as_object())).iter().map(ToString::to_string).collect()
     }
 
     #[test]

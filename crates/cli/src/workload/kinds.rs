@@ -162,15 +162,43 @@ mod tests {
     #[rstest]
     #[case::case("v1", "pod", "kind: Unsupported value: \"pod\": did you mean \"Pod\"?")]
     #[case::letters("apps/v1", "Deploymnet", "kind: Unsupported value: \"Deploymnet\": did you mean \"Deployment\"?")]
-    #[case::kruise("apps.kruise.io/v1alpha1", "Cloneset", "kind: Unsupported value: \"Cloneset\": did you mean \"CloneSet\"?")]
+    #[case::kruise(
+        "apps.kruise.io/v1alpha1",
+        "Cloneset",
+        "kind: Unsupported value: \"Cloneset\": did you mean \"CloneSet\"?"
+    )]
     #[case::another_version("v1", "Deployment", "apiVersion: Unsupported value: \"v1\": supported values: \"apps/v1\"")]
-    #[case::misspelt_group("app/v1", "Deployment", "apiVersion: Unsupported value: \"app/v1\": supported values: \"apps/v1\"")]
+    #[case::misspelt_group(
+        "app/v1",
+        "Deployment",
+        "apiVersion: Unsupported value: \"app/v1\": supported values: \"apps/v1\""
+    )]
     #[case::no_version("", "Pod", "apiVersion: Required value: a Pod has v1")]
-    #[case::group_alone("apps", "DaemonSet", "apiVersion: Unsupported value: \"apps\": supported values: \"apps/v1\", \"apps.kruise.io/v1alpha1\"")]
-    #[case::sidecar_set("apps.kruise.io/v1beta1", "SidecarsSet", "kind: Unsupported value: \"SidecarsSet\": did you mean \"SidecarSet\"?")]
-    #[case::sidecar_set_of_another_version("apps.kruise.io/v1", "SidecarSet", "apiVersion: Unsupported value: \"apps.kruise.io/v1\": supported values: \"apps.kruise.io/v1beta1\", \"apps.kruise.io/v1alpha1\"")]
-    #[case::sidecar_set_of_a_misspelt_group("apps.kruse.io/v1beta1", "SidecarSet", "apiVersion: Unsupported value: \"apps.kruse.io/v1beta1\": supported values: \"apps.kruise.io/v1beta1\", \"apps.kruise.io/v1alpha1\"")]
-    #[case::sidecar_set_without_version("", "SidecarSet", "apiVersion: Required value: a SidecarSet has apps.kruise.io/v1beta1 or apps.kruise.io/v1alpha1")]
+    #[case::group_alone(
+        "apps",
+        "DaemonSet",
+        "apiVersion: Unsupported value: \"apps\": supported values: \"apps/v1\", \"apps.kruise.io/v1alpha1\""
+    )]
+    #[case::sidecar_set(
+        "apps.kruise.io/v1beta1",
+        "SidecarsSet",
+        "kind: Unsupported value: \"SidecarsSet\": did you mean \"SidecarSet\"?"
+    )]
+    #[case::sidecar_set_of_another_version(
+        "apps.kruise.io/v1",
+        "SidecarSet",
+        "apiVersion: Unsupported value: \"apps.kruise.io/v1\": supported values: \"apps.kruise.io/v1beta1\", \"apps.kruise.io/v1alpha1\""
+    )]
+    #[case::sidecar_set_of_a_misspelt_group(
+        "apps.kruse.io/v1beta1",
+        "SidecarSet",
+        "apiVersion: Unsupported value: \"apps.kruse.io/v1beta1\": supported values: \"apps.kruise.io/v1beta1\", \"apps.kruise.io/v1alpha1\""
+    )]
+    #[case::sidecar_set_without_version(
+        "",
+        "SidecarSet",
+        "apiVersion: Required value: a SidecarSet has apps.kruise.io/v1beta1 or apps.kruise.io/v1alpha1"
+    )]
     fn what_was_meant_is_said(#[case] api_version: &str, #[case] kind: &str, #[case] expected: &str) {
         assert_eq!(misspelt(&object(api_version, kind)).unwrap().to_string(), expected);
     }

@@ -98,7 +98,9 @@ fn is_named_as_template(key: &str) -> bool {
 /// A Pod template has a `spec` with containers.
 fn is_template(key: &str, value: &Value) -> bool {
     let containers = json::items(value, &["spec", "containers"]);
-    is_named_as_template(key) && !containers.is_empty() && containers.iter().all(|container| container.get("name").is_some())
+    is_named_as_template(key)
+        && !containers.is_empty()
+        && containers.iter().all(|container| container.get("name").is_some())
 }
 
 #[cfg(test)]

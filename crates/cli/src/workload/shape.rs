@@ -193,7 +193,11 @@ fn search(value: &Value, path: &FieldPath, depth: usize, found: &mut Vec<FieldEr
                 {
                     containers(spec, &path.child("spec"), found);
                     if !matches!(spec.get("containers"), None | Some(Value::Array(_) | Value::Null)) {
-                        found.push(FieldError::new(&path.child("spec").child("containers"), Cause::Type, "must be a list"));
+                        found.push(FieldError::new(
+                            &path.child("spec").child("containers"),
+                            Cause::Type,
+                            "must be a list",
+                        ));
                     }
                 }
                 if found.len() == before {
@@ -312,8 +316,16 @@ mod tests {
     #[rstest]
     #[case::spec("/spec", "spce", "spce: Unknown field: did you mean \"spec\"?")]
     #[case::template("/spec/template", "tmplate", "spec.tmplate: Unknown field: did you mean \"template\"?")]
-    #[case::spec_of_the_template("/spec/template/spec", "sepc", "spec.template.sepc: Unknown field: did you mean \"spec\"?")]
-    #[case::another_word("/spec/template", "pods", "spec.template: Required value: a Deployment makes Pods of a template")]
+    #[case::spec_of_the_template(
+        "/spec/template/spec",
+        "sepc",
+        "spec.template.sepc: Unknown field: did you mean \"spec\"?"
+    )]
+    #[case::another_word(
+        "/spec/template",
+        "pods",
+        "spec.template: Required value: a Deployment makes Pods of a template"
+    )]
     fn fields_on_the_way_to_the_template_may_be_misspelt(
         #[case] pointer: &str,
         #[case] key: &str,
@@ -361,8 +373,10 @@ mod tests {
         object["spec"]["template"] = json!({});
         assert_eq!(
             texts(&problems(&object)),
-            ["spec.template: Required value: one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate, \
-              deploymentTemplate"]
+            [
+                "spec.template: Required value: one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate, \
+              deploymentTemplate"
+            ]
         );
     }
 

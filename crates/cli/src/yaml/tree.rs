@@ -1,6 +1,7 @@
 //! JSON whose objects keep an order. `serde_json`'s maps are sorted, and people's manifests are not.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
@@ -84,9 +85,10 @@ impl Tree {
                 let kept =
                     old.iter().filter_map(|(key, tree)| new.get(key).map(|value| (key.clone(), tree.order(value))));
                 let mut entries: Vec<_> = kept.collect();
+                let known: BTreeSet<&str> = old.iter().map(|(key, _)| key.as_str()).collect();
                 let mut added: Vec<_> = new
                     .iter()
-                    .filter(|(key, _)| old.iter().all(|(known, _)| known != *key))
+                    .filter(|(key, _)| !known.contains(key.as_str()))
                     .map(|(key, value)| (key.clone(), Self::conventional(value)))
                     .collect();
                 added.sort_by(|(one, _), (other, _)| by_convention(one, other));
@@ -95,9 +97,13 @@ impl Tree {
             }
             (Self::List(old), Value::Array(new)) => Self::List(
                 new.iter()
-                    .map(|item| match old.iter().find(|tree| tree.is_same_item(item)) {
-                        Some(tree) => tree.order(item),
-                        None => Self::conventional(item),
+                    .enumerate()
+                    // Most items stand where they stood.
+                    .map(|(index, item)| {
+                        match old.get(index).into_iter().chain(old).find(|tree| tree.is_same_item(item)) {
+                            Some(tree) => tree.order(item),
+                            None => Self::conventional(item),
+                        }
                     })
                     .collect(),
             ),

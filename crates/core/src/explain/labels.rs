@@ -46,7 +46,9 @@ impl Labelled<'_> {
         // The API server writes this label, and every Namespace has it.
         let is_name = self.name != POD && key == names::NAMESPACE_NAME_LABEL;
         let remedy = match (requirement.op, requirement.values.iter().next()) {
-            (Op::In, Some(value)) if is_name => format!("create the Pod in Namespace \"{value}\", or change the selector"),
+            (Op::In, Some(value)) if is_name => {
+                format!("create the Pod in Namespace \"{value}\", or change the selector")
+            }
             _ if is_name => "create the Pod in another Namespace, or change the selector".to_owned(),
             (Op::In, Some(value)) => format!("label {who} {key}={value}, or change the selector"),
             (Op::NotIn | Op::DoesNotExist, _) => format!("take label {key} from {who}, or change the selector"),

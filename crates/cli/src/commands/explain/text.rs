@@ -85,13 +85,7 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
 }
 
 /// One reason stands on the line, several below it.
-fn reasons(
-    out: &mut dyn Write,
-    what: &str,
-    findings: &[Finding],
-    indent: &str,
-    with_remedy: bool,
-) -> io::Result<()> {
+fn reasons(out: &mut dyn Write, what: &str, findings: &[Finding], indent: &str, with_remedy: bool) -> io::Result<()> {
     write!(out, "{what}:")?;
     if let [finding] = findings {
         return reason(out, " ", finding, false).and_then(|()| remedy(out, indent, finding, with_remedy));

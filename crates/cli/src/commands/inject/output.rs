@@ -59,7 +59,11 @@ impl Printer {
                     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).flat_map(|outcome| outcome.printed);
                 self.held.extend(printed.map(|printed| printed.after));
             }
-            Form::Yaml if self.verbatim && !chunk.is_json && outcomes.iter().flat_map(|(_, outcomes)| outcomes).all(is_untouched) => {
+            Form::Yaml
+                if self.verbatim
+                    && !chunk.is_json
+                    && outcomes.iter().flat_map(|(_, outcomes)| outcomes).all(is_untouched) =>
+            {
                 let needs_marker = !chunk.documents.is_empty() && !chunk.has_marker();
                 self.text(&chunk.text, needs_marker, terminal)?;
             }
