@@ -185,13 +185,15 @@ fn there_is_a_man_page_for_every_command() {
 }
 
 /// Sources whose messages more than one command writes, or another one than their folder says, with the commands.
-const SHARED: [(&str, &[&str]); 6] = [
+const SHARED: [(&str, &[&str]); 7] = [
     ("src/preview", &["inject", "explain"]),
     ("src/preview/accounts.rs", &["inject", "explain", "run"]),
     ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller", "bench"]),
     ("src/rendering", &["manifest"]),
     ("src/daemon", &["serve", "controller"]),
     ("src/commands/bench/child.rs", &["serve"]),
+    // The arguments of a container.
+    ("src/commands/bench/mix.rs", &[]),
 ];
 
 /// The commands that write the messages of a source file; none where it is about no command.
@@ -218,7 +220,7 @@ fn options(line: &str) -> Vec<(String, Option<String>)> {
         {
             continue;
         }
-        let programs = ["kwctl ", "kubectl ", "helm ", "pillion "];
+        let programs = ["kwctl ", "kubectl ", "helm ", "timeout ", "pillion "];
         let program = programs.iter().filter_map(|program| Some((before.rfind(program)?, *program))).max();
         let command = program.map(|(at, program)| match program {
             "pillion " => before[at + program.len()..].split_whitespace().next().unwrap_or_default().to_owned(),
@@ -236,6 +238,7 @@ fn options_that_a_message_names_are_options_of_the_command() {
         let command = cli.find_subcommand(command).unwrap_or_else(|| panic!("no command {command}"));
         let mut longs = command
             .get_arguments()
+            .chain(command.get_subcommands().flat_map(clap::Command::get_arguments))
             .chain(cli.get_arguments())
             .flat_map(|argument| argument.get_long().into_iter().chain(argument.get_all_aliases().unwrap_or_default()));
         ["help", "version"].contains(&option) || longs.any(|long| long == option)

@@ -732,3 +732,67 @@ fn a_helm_template_is_called_one() {
         run.err
     );
 }
+
+#[test]
+fn sidecar_sets_of_settings_have_lines_too() {
+    let wrong = SET.replace("image: 'agent:1'", "image: 5").replace("podInjectPolicy", "podInjectPolcy");
+    let settings = |set: &str| format!("sidecarSets:\n- {}", set.replace('\n', "\n  "));
+    let files = [
+        ("settings.yaml", settings(&wrong)),
+        ("policy.yaml", policy("  mutating: true\n").replace(":1'", ":1', x: 1")),
+    ];
+    let [(settings, _), (policy, _)] = files.each_ref();
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let first = run(&files, &["-", "--settings", settings], POD);
+    assert_eq!(first.code, 2);
+    assert!(
+        first.err.contains("error: settings.yaml:8: settings: sidecarSets[0].spec.containers[0].image: Invalid value"),
+        "{}",
+        first.err
+    );
+    let second = run(&files, &["-q", "-", "--settings", policy], POD);
+    assert_eq!(second.code, 0);
+    assert!(
+        second
+            .err
+            .starts_with("warning: policy.yaml:15: spec.settings.sidecarSets[0].spec.containers[0].x: unknown field"),
+        "{}",
+        second.err
+    );
+}
+
+/// The SidecarSet and the command that the README shows.
+#[test]
+fn the_sidecar_set_of_the_readme_is_injected() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let block = |language: &str| {
+        let (_, rest) = readme
+            .split_once("## Try it on your manifests")
+            .unwrap()
+            .1
+            .split_once(&format!("```{language}\n"))
+            .unwrap();
+        rest.split_once("```").unwrap().0
+    };
+    let app = fs::read_to_string(root.join("examples/log-agent/app.yaml")).unwrap();
+    let files = [("sets/log-agent.yaml", block("yaml")), ("app.yaml", app.as_str())];
+    let mut shown = 0;
+    for command in block("sh").lines().filter_map(|line| line.strip_prefix("pillion ")) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sets")).unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let run = pillion(folder.path(), &command.split_whitespace().collect::<Vec<_>>(), "");
+        assert_eq!(run.code, 0, "{command}: {}", run.err);
+        assert!(
+            run.err.contains("1 injected") || run.out.contains("log-agent") || command.starts_with("check"),
+            "{command}: {}{}",
+            run.out,
+            run.err
+        );
+        shown += 1;
+    }
+    assert!(shown > 2);
+}

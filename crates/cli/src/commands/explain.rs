@@ -87,8 +87,9 @@ enum Format {
 /// # Errors
 /// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let (settings, policy) =
+    let preview::Given { value, policy, origin } =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
+    let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     let read = |paths: &[PathBuf], terminal: &mut Terminal| {
         preview::read(paths, args.inputs.recursive, terminal, manifest::parse)
     };
@@ -102,7 +103,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         return Ok(Status::Failed);
     }
     let all = || beside.iter().chain(&given);
-    let assembled = preview::assemble(settings, all());
+    let assembled = preview::assemble(value, all()).read_from(origin);
     let cluster = preview::cluster_of(all(), &args.situation);
     let module = preview::module(terminal)?;
     let preview =
@@ -128,8 +129,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     for problem in assembled.problems() {
         terminal.warn(format_args!("{problem}"));
     }
-    for finding in all().flat_map(check::unknown_fields) {
-        terminal.warn(finding);
+    for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
+        terminal.warn(warning);
     }
     let mut subjects = Vec::new();
     for manifest in &given {

@@ -121,8 +121,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     for doubt in given.policy.iter().flat_map(preview::doubts) {
         terminal.warn(doubt);
     }
-    for finding in given.manifests().flat_map(check::unknown_fields) {
-        terminal.warn(finding);
+    let misspelt = given.manifests().flat_map(check::unknown_fields);
+    for warning in given.misspelt.iter().cloned().chain(misspelt) {
+        terminal.warn(warning);
     }
     if json::text(&given.settings.value, &["role"]) == "Assert" {
         terminal
@@ -135,6 +136,8 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 struct Given {
     /// The manifest of the Kubewarden policy that has the settings.
     policy: Option<Value>,
+    /// Fields of the settings' SidecarSets that nothing reads.
+    misspelt: Vec<String>,
     chunks: Vec<Chunk>,
     beside: Vec<Manifest>,
     settings: Assembled,
@@ -150,8 +153,9 @@ impl Given {
 /// Reads everything; `None` where some of it is no manifest, all of which was said then.
 fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     let paths = args.inputs.paths()?;
-    let (settings, policy) =
+    let preview::Given { value, policy, origin } =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
+    let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     let recursive = args.inputs.recursive;
     let chunks = preview::read(&paths, recursive, terminal, documents::chunks)?;
     let beside = preview::read(&args.situation.sidecar_sets, recursive, terminal, manifest::parse)?;
@@ -159,8 +163,8 @@ fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     if !preview::is_understood(&beside, objects(&chunks), terminal) {
         return Ok(None);
     }
-    let settings = preview::assemble(settings, beside.iter().chain(objects(&chunks)));
-    Ok(Some(Given { policy, chunks, beside, settings }))
+    let settings = preview::assemble(value, beside.iter().chain(objects(&chunks))).read_from(origin);
+    Ok(Some(Given { policy, misspelt, chunks, beside, settings }))
 }
 
 fn objects(chunks: &[Chunk]) -> impl Iterator<Item = &Manifest> {

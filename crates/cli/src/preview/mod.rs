@@ -27,7 +27,7 @@ pub use self::kept::{now, with_kept};
 pub use self::label::label;
 pub use self::lookup::{Answers, context, pod_request};
 pub use self::policy::{Heed, doubts};
-pub use self::settings::{Assembled, assemble, of_files, of_text, with_policy};
+pub use self::settings::{Assembled, Given, Origin, assemble, of_files, of_text, with_policy};
 use crate::manifest::Manifest;
 use crate::module;
 use crate::report::locate;

@@ -20,6 +20,28 @@ pub struct Assembled {
     pub value: Value,
     /// For each of `sidecarSets`, its manifest; `None` for those of the settings' file.
     manifests: Vec<Option<Manifest>>,
+    /// Where the settings themselves stand.
+    origin: Option<Origin>,
+}
+
+/// Settings as they were given.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The settings; null where there are none.
+    pub value: Value,
+    /// The manifest of the Kubewarden policy that has them.
+    pub policy: Option<Value>,
+    /// Where they stand.
+    pub origin: Option<Origin>,
+}
+
+/// Where settings stand.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The document.
+    pub manifest: Manifest,
+    /// The path of the settings in it; empty where it is nothing else.
+    pub base: FieldPath,
 }
 
 /// Reads settings: an object of settings, or the policy of Kubewarden that has them.
@@ -29,14 +51,14 @@ pub struct Assembled {
 /// # Errors
 /// As [`with_policy`].
 pub fn of_files(path: &Path) -> anyhow::Result<Value> {
-    with_policy(path).map(|(settings, _)| settings)
+    with_policy(path).map(|given| given.value)
 }
 
-/// [`of_files`], and the manifest of the policy where the settings stand in one.
+/// [`of_files`], with where the settings stand, and the manifest of the policy where they stand in one.
 ///
 /// # Errors
 /// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
-pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
+pub fn with_policy(path: &Path) -> anyhow::Result<Given> {
     among(manifest::read(&[path.to_owned()], false)?, &path.display().to_string())
 }
 
@@ -45,10 +67,10 @@ pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
 /// # Errors
 /// As [`with_policy`].
 pub fn of_text(name: &str, text: String) -> anyhow::Result<Value> {
-    among(manifest::parse(&Arc::new(Source::new(name, text)))?, name).map(|(settings, _)| settings)
+    among(manifest::parse(&Arc::new(Source::new(name, text)))?, name).map(|given| given.value)
 }
 
-fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Option<Value>)> {
+fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
     let is_policy = |manifest: &Manifest| {
         json::text(&manifest.value, &["apiVersion"]).starts_with("policies.kubewarden.io/")
             && matches!(json::text(&manifest.value, &["kind"]), "ClusterAdmissionPolicy" | "AdmissionPolicy")
@@ -58,12 +80,16 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Opt
     let candidates = if for_pods.is_empty() { &policies } else { &for_pods };
     match candidates.as_slice() {
         [policy] => {
-            let settings = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();
-            Ok((settings, Some(policy.value.clone())))
+            let value = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();
+            let origin = Origin { manifest: (*policy).clone(), base: FieldPath::new("spec.settings") };
+            Ok(Given { value, policy: Some(policy.value.clone()), origin: Some(origin) })
         }
         [] => match (manifests.pop(), manifests.is_empty()) {
-            (None, _) => Ok((Value::Null, None)),
-            (Some(settings), true) if settings.value.get("kind").is_none() => Ok((settings.value, None)),
+            (None, _) => Ok(Given::default()),
+            (Some(manifest), true) if manifest.value.get("kind").is_none() => {
+                let value = manifest.value.clone();
+                Ok(Given { value, policy: None, origin: Some(Origin { manifest, base: FieldPath::default() }) })
+            }
             (Some(other), true) => bail!(
                 "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets stand under sidecarSets in \
                  the settings, or in files of their own",
@@ -111,7 +137,7 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
             _ => {}
         }
     }
-    Assembled { value: settings, manifests: sources }
+    Assembled { value: settings, manifests: sources, origin: None }
 }
 
 /// Other controllers keep ControllerRevisions too, and their names need not be unique between namespaces.
@@ -147,6 +173,12 @@ impl Joined {
 }
 
 impl Assembled {
+    /// The same with the place of the settings, for messages.
+    #[must_use]
+    pub fn read_from(self, origin: Option<Origin>) -> Self {
+        Self { origin, ..self }
+    }
+
     /// Whether there is any `SidecarSet`.
     pub fn has_sidecar_sets(&self) -> bool {
         let has = |path: &[&str]| !json::text(&self.value, path).is_empty();
@@ -169,7 +201,11 @@ impl Assembled {
             let error = FieldError { path, ..error.clone() };
             Some(format!("{}: {error}", locate::line(manifest, &error)))
         };
-        place().unwrap_or_else(|| format!("settings: {error}"))
+        let settings = || {
+            let Origin { manifest, base } = self.origin.as_ref()?;
+            Some(format!("{}: settings: {error}", locate::line(manifest, &error.clone().below(base))))
+        };
+        place().or_else(settings).unwrap_or_else(|| format!("settings: {error}"))
     }
 }
 
