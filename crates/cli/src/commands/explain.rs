@@ -108,6 +108,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let module = preview::module(terminal)?;
     let preview =
         Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation).under(policy.clone());
+    for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
+        terminal.warn(warning);
+    }
     // Every SidecarSet is spoken of, those of a bundle that the Pod would not open, too.
     let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
     let Some(settings) = decoded else {
@@ -128,9 +131,6 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     // Where they are invalid a policy server would not start, but what it would do can be told all the same.
     for problem in assembled.problems() {
         terminal.warn(format_args!("{problem}"));
-    }
-    for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
-        terminal.warn(warning);
     }
     let mut subjects = Vec::new();
     for manifest in &given {

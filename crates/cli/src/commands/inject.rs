@@ -108,6 +108,11 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         &args.situation,
     )
     .under(given.policy.clone());
+    // Before what is wrong, which they may explain.
+    let misspelt = given.manifests().flat_map(check::unknown_fields);
+    for warning in given.misspelt.iter().cloned().chain(misspelt) {
+        terminal.warn(warning);
+    }
     if let Err(message) = preview.check_settings()? {
         let problems = given.settings.problems();
         for problem in if problems.is_empty() { vec![message] } else { problems } {
@@ -120,10 +125,6 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     for doubt in given.policy.iter().flat_map(preview::doubts) {
         terminal.warn(doubt);
-    }
-    let misspelt = given.manifests().flat_map(check::unknown_fields);
-    for warning in given.misspelt.iter().cloned().chain(misspelt) {
-        terminal.warn(warning);
     }
     if json::text(&given.settings.value, &["role"]) == "Assert" {
         terminal

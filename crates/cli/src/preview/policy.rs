@@ -121,6 +121,7 @@ fn rules(policy: &Value) -> Option<Finding> {
             && has(rule, "apiVersions", &["v1"])
             && has(rule, "resources", &["pods", "*/*"])
             && has(rule, "operations", &["CREATE"])
+            && json::text(rule, &["scope"]) != "Cluster"
     };
     let is_covered = json::items(rules, &[]).iter().any(covers);
     let remedy = "add apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
@@ -184,6 +185,7 @@ mod tests {
         r#"spec.namespaceSelector.matchExpressions[0]: Namespace "kube-system" has kubernetes.io/metadata.name="kube-system", wanted not "kube-system""#)]
     #[case::monitor("/spec/mode", json!("monitor"), "shop", "spec.mode: nothing is injected and nothing refused, only logged")]
     #[case::other_resources("/spec/rules/0/resources", json!(["deployments"]), "shop", "spec.rules: none is about the creation of Pods")]
+    #[case::objects_without_namespace("/spec/rules/0/scope", json!("Cluster"), "shop", "spec.rules: none is about the creation of Pods")]
     #[case::updates("/spec/rules/0/operations", json!(["UPDATE"]), "shop", "spec.rules: none is about the creation of Pods")]
     #[case::object_selector("/spec/objectSelector", json!({"matchLabels": {"app": "api"}}), "shop",
         r#"spec.objectSelector.matchLabels[app]: Pod has "web", wanted "api""#)]

@@ -19,7 +19,7 @@ use crate::words::nearest;
 pub fn problems(object: &Value) -> Vec<FieldError> {
     let is_text = |key: &str| json::at(object, &[key]).is_some_and(Value::is_string);
     if !is_text("kind") {
-        return Vec::new();
+        return no_kind(object).into_iter().collect();
     }
     if let Some(error) = kinds::misspelt(object) {
         return vec![error];
@@ -41,6 +41,23 @@ pub fn problems(object: &Value) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// What is wrong with an object that has an apiVersion and metadata, and no kind. A bare AdmissionRequest has an object
+/// for its kind, and no apiVersion.
+fn no_kind(object: &Value) -> Option<FieldError> {
+    let entries = object.as_object()?;
+    if !json::at(object, &["apiVersion"]).is_some_and(Value::is_string) || !entries.contains_key("metadata") {
+        return None;
+    }
+    let path = FieldPath::default();
+    match entries.get("kind").filter(|kind| !kind.is_null()) {
+        None => Some(missing(entries, &["kind"], &path, "say what the object is")),
+        Some(kind) => {
+            let detail = format!("must be a string, found {}", json::type_name(kind));
+            Some(FieldError::new(&path.child("kind"), Cause::Type, detail))
+        }
+    }
 }
 
 /// What the API server lets pass, and what may still not be what was meant: fields whose names are almost those of
@@ -398,6 +415,15 @@ mod tests {
         workload["metadata"] = metadata;
         workload["spec"]["template"]["metadata"] = json!({});
         assert_eq!(texts(&problems(&workload)), [expected]);
+    }
+
+    #[rstest]
+    #[case::none(json!({"apiVersion": "apps/v1", "metadata": {}}), "kind: Required value: say what the object is")]
+    #[case::misspelt(json!({"apiVersion": "apps/v1", "knd": "Deployment", "metadata": {}}), "knd: Unknown field: did you mean \"kind\"?")]
+    #[case::number(json!({"apiVersion": "apps/v1", "kind": 5, "metadata": {}}), "kind: Invalid value: must be a string, found a number")]
+    #[case::number_for_a_version(json!({"apiVersion": 1, "kind": "Pod", "metadata": {}}), "apiVersion: Required value: a Pod has v1")]
+    fn objects_say_what_they_are(#[case] object: Value, #[case] expected: &str) {
+        assert_eq!(texts(&problems(&object)), [expected]);
     }
 
     #[rstest]
