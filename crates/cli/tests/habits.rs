@@ -210,10 +210,10 @@ fn writers(file: &Path) -> Vec<String> {
 /// The options that a line of a source names, each with the program and the command that stand before it on the line.
 fn options(line: &str) -> Vec<(String, Option<String>)> {
     let mut found = Vec::new();
-    for (start, _) in line.match_indices("--") {
-        let option: String =
-            line[start + 2..].chars().take_while(|one| one.is_ascii_lowercase() || *one == '-').collect();
-        let before = &line[..start];
+    for (start, dashes) in line.match_indices("--") {
+        let (before, after) = line.split_at(start);
+        let option = after.trim_start_matches(dashes).split(|one: char| !one.is_ascii_lowercase() && one != '-').next();
+        let option = option.unwrap_or_default();
         if option.len() < 2
             || option.starts_with('-')
             || before.ends_with(|one: char| one.is_alphanumeric() || one == '-')
@@ -221,12 +221,12 @@ fn options(line: &str) -> Vec<(String, Option<String>)> {
             continue;
         }
         let programs = ["kwctl ", "kubectl ", "helm ", "timeout ", "pillion "];
-        let program = programs.iter().filter_map(|program| Some((before.rfind(program)?, *program))).max();
-        let command = program.map(|(at, program)| match program {
-            "pillion " => before[at + program.len()..].split_whitespace().next().unwrap_or_default().to_owned(),
+        let called = programs.into_iter().filter_map(|program| Some((before.rfind(program)?, program))).max();
+        let command = called.map(|(_, program)| match before.rsplit(program).next() {
+            Some(rest) if program == "pillion " => rest.split_whitespace().next().unwrap_or_default().to_owned(),
             _ => String::new(),
         });
-        found.push((option, command));
+        found.push((option.to_owned(), command));
     }
     found
 }

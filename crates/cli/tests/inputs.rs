@@ -1,4 +1,4 @@
-//! What `pillion inject` and `explain` make of what they are given: manifests that no API server takes, lists, JSON beside
+//! The input of `pillion inject` and `explain`: manifests that no API server takes, lists, JSON beside
 //! YAML, policies of Kubewarden, templates of Helm.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)]
 

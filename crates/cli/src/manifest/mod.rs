@@ -124,9 +124,9 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
         Err(error) => return vec![Err(error)],
     };
     let mut manifests = Vec::new();
-    for (document, within) in documents {
-        let places = Arc::new(Places::of(&document, &source.text, within));
-        let value = document.value.into_value();
+    for document in documents {
+        let places = Arc::new(Places::of(&document, &source.text));
+        let value = document.root.value.into_value();
         if value.is_null() {
             continue;
         }

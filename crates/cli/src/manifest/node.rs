@@ -36,21 +36,30 @@ impl Node {
     }
 }
 
+/// A document of a text.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) root: Spanned<Node>,
+    /// The part of the text to which the places in it are relative.
+    pub(super) within: Range<usize>,
+}
+
 /// Reads the documents of a text the way kubectl does: YAML 1.1's octal numbers and booleans, merge keys; a key that
 /// stands twice is an error.
 ///
-/// Each document comes with the part of the text to which its places are relative: a value of a stream of JSON values
-/// is read on its own, everything else as one text.
-pub(super) fn documents(source: &Source) -> Result<Vec<(Spanned<Node>, Range<usize>)>, Error> {
+/// A value of a stream of JSON values is read on its own, everything else as one text.
+pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Error> {
+    let placed = |roots: Vec<Spanned<Node>>, within: Range<usize>| {
+        roots.into_iter().map(move |root| Document { root, within: within.clone() })
+    };
     let Some(values) = json_values(&source.text) else {
-        let whole = 0..source.text.len();
-        return Ok(read(&source.name, &source.text)?.into_iter().map(|document| (document, whole.clone())).collect());
+        return Ok(placed(read(&source.name, &source.text)?, 0..source.text.len()).collect());
     };
     let mut documents = Vec::new();
     for range in values {
         let found = read(&source.name, source.text.get(range.clone()).unwrap_or_default());
         let found = found.or_else(|_| read(&source.name, &blanked(&source.text, range.clone())))?;
-        documents.extend(found.into_iter().map(|document| (document, range.clone())));
+        documents.extend(placed(found, range));
     }
     Ok(documents)
 }
@@ -108,7 +117,7 @@ const OWN_OPTION: &str = ", set DuplicateKeyPolicy in Options if acceptable";
 /// Files that were written one after the other are one document without it.
 const SEPARATOR: &str = "documents in one file are separated by ---";
 
-/// What to do with a chart.
+/// The remedy for a chart.
 const RENDER: &str = "render it first: helm template CHART | pillion ...";
 
 /// The first line, from 1, with an action of Go's templates. YAML that can be read may have them in texts; where a text
@@ -150,17 +159,13 @@ fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
 /// line here, as for editors.
 fn position(location: serde_saphyr::Location, text: &str) -> (usize, usize) {
     let offset = location.span().byte_offset().and_then(|offset| usize::try_from(offset).ok());
-    match offset.and_then(|offset| text.get(..offset)) {
-        Some(before) => {
-            let start = before.rfind('\n').map_or(0, |end| end + 1);
-            let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-            (line, before.chars().count() - before.get(..start).unwrap_or_default().chars().count() + 1)
-        }
-        None => {
-            let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-            (number(location.line()), number(location.column()))
-        }
-    }
+    let Some(before) = offset.and_then(|offset| text.get(..offset)) else {
+        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        return (number(location.line()), number(location.column()));
+    };
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
 }
 
 fn restore_numbers(node: &mut Node, exact: &Value) {

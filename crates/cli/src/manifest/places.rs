@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::node::Node;
+use super::node::{Document, Node};
 
 /// The places of a document's keys and values.
 #[derive(Debug, Default)]
@@ -17,14 +17,15 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places in `text` of a document that stands in the part `within` of it.
-    pub(super) fn of(document: &Spanned<Node>, text: &str, within: Range<usize>) -> Self {
+    /// The places of a document in `text`.
+    pub(super) fn of(document: &Document, text: &str) -> Self {
+        let Document { root, within } = document;
         let mut places = Self { start: within.start, ..Self::default() };
-        places.visit(document, &mut String::new(), text.get(within).unwrap_or_default());
+        places.visit(root, &mut String::new(), text.get(within.clone()).unwrap_or_default());
         places
     }
 
-    /// Where the value at a pointer stands, as bytes of the text.
+    /// The bytes of the value at a pointer.
     pub fn value(&self, pointer: &str) -> Option<Range<usize>> {
         self.values.get(pointer).map(|range| self.shifted(range))
     }

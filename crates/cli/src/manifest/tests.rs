@@ -102,7 +102,7 @@ fn lists_within_lists_stand_for_their_items() {
 fn each_value_of_a_stream_is_read_on_its_own() {
     let source = Source::new("test.json", "{\"a\": 1}\n{\"b\": 1}");
     let documents = node::documents(&source).unwrap();
-    assert_eq!(documents.into_iter().map(|(_, within)| within).collect::<Vec<_>>(), [0..8, 9..17]);
+    assert_eq!(documents.into_iter().map(|document| document.within).collect::<Vec<_>>(), [0..8, 9..17]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Preview {
         Self { policy, ..self }
     }
 
-    /// What Kubewarden makes of the answer to a Pod of `namespace`; `is_changed` says whether the module changes it.
+    /// Says what Kubewarden makes of the answer to a Pod of `namespace`; `is_changed`: whether the module changes it.
     pub fn heed(&self, pod: &Value, namespace: &str, is_changed: bool) -> Heed {
         let policy = self.policy.as_ref();
         policy.map(|policy| policy::heed(policy, (pod, namespace), &self.cluster, is_changed)).unwrap_or_default()
@@ -190,7 +190,7 @@ pub fn is_understood<'a>(
     };
     let mut is_understood = true;
     for manifest in beside.iter().chain(input.into_iter().filter(is_set)) {
-        // What is wrong with a SidecarSet itself is said with the settings that it becomes a part of.
+        // The settings that a SidecarSet becomes a part of say what is wrong with it.
         let is_known = is_set(&manifest) && kinds::misspelt(&manifest.value).is_none();
         let problems = if is_known { Vec::new() } else { shape::problems(&manifest.value) };
         for problem in locate::told(manifest, &problems) {

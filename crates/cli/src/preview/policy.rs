@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::cluster::Manifests;
 
-/// What Kubewarden makes of the module's answer to one Pod.
+/// The effect of the module's answer to one Pod, as Kubewarden has it.
 #[derive(Debug, Default)]
 pub struct Heed {
     /// Why the policy is not asked, or why its answer is only logged; empty where it counts.
@@ -20,8 +20,8 @@ pub struct Heed {
     pub forbidden: Option<Finding>,
 }
 
-/// What Kubewarden does under this policy, given as its manifest, with a Pod of `namespace`. `is_changed` says whether
-/// the module changes the Pod.
+/// Says what Kubewarden does under this policy, given as its manifest, with a Pod of `namespace`. `is_changed` says
+/// whether the module changes the Pod.
 pub fn heed(policy: &Value, (pod, namespace): (&Value, &str), cluster: &Manifests, is_changed: bool) -> Heed {
     let labels = cluster.namespace_labels(namespace, selects_by_labels(policy));
     let ignored = blockers(policy, pod, (namespace, labels.as_ref()));

@@ -20,7 +20,7 @@ pub struct Assembled {
     pub value: Value,
     /// For each of `sidecarSets`, its manifest; `None` for those of the settings' file.
     manifests: Vec<Option<Manifest>>,
-    /// Where the settings themselves stand.
+    /// The place of the settings themselves.
     origin: Option<Origin>,
 }
 
@@ -31,11 +31,11 @@ pub struct Given {
     pub value: Value,
     /// The manifest of the Kubewarden policy that has them.
     pub policy: Option<Value>,
-    /// Where they stand.
+    /// Their place; absent where there are none.
     pub origin: Option<Origin>,
 }
 
-/// Where settings stand.
+/// The place of settings.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The document.

@@ -88,8 +88,8 @@ pub fn of(object: &Value) -> Option<&'static Kind> {
     (!kind.instead.is_some_and(is_elsewhere)).then_some(kind)
 }
 
-/// What is wrong with the apiVersion or the kind of an object that was meant to be one of [`KINDS`], or a `SidecarSet`. The
-/// API server knows no such kind.
+/// The error in the apiVersion or the kind of an object that was meant to be one of [`KINDS`], or a `SidecarSet`. The API
+/// server knows no such kind.
 pub fn misspelt(object: &Value) -> Option<FieldError> {
     let (api_version, name) = (json::text(object, &["apiVersion"]), json::text(object, &["kind"]));
     if is_sidecar_set(api_version, name) {
@@ -99,7 +99,7 @@ pub fn misspelt(object: &Value) -> Option<FieldError> {
         return None;
     }
     let group = group(api_version);
-    // Kinds of other groups may have these names; a group of somebody else has a dot.
+    // Kinds of other groups may have these names; the groups of other projects have a dot.
     let is_own = |group: &str| group.contains('.') && KINDS.iter().all(|kind| kind.group != group);
     if group.is_some_and(is_own) || group == Some("extensions") {
         return None;
@@ -211,7 +211,7 @@ mod tests {
     #[case::job_of_another_group("batch.volcano.sh/v1alpha1", "Job")]
     #[case::old_group("extensions/v1beta1", "Deployment")]
     #[case::rollout_of_kruise("rollouts.kruise.io/v1beta1", "Rollout")]
-    #[case::sidecar_set_of_somebody_else("example.com/v1", "SidecarSet")]
+    #[case::sidecar_set_of_another_project("example.com/v1", "SidecarSet")]
     #[case::no_kind("v1", "")]
     fn other_kinds_are_left_alone(#[case] api_version: &str, #[case] kind: &str) {
         assert_eq!(misspelt(&object(api_version, kind)), None);

@@ -1,7 +1,7 @@
 //! Where objects carry Pods, and what becomes of those Pods before a webhook sees them.
 //!
-//! Whatever has a Pod template under a key named `template` or `...Template` is a workload, also where its kind is not
-//! known. Kinds that are known must have one ([`shape`]).
+//! An object is a workload if it has a Pod template under a key named `template` or `...Template`, also where its kind is
+//! not known. Kinds that are known must have one ([`shape`]).
 
 pub mod admission;
 pub mod carry;

@@ -1,4 +1,4 @@
-//! What is wrong with the shape of manifests: what the API server refuses before it asks a policy.
+//! The shape of manifests: errors for which the API server refuses them before it asks a policy.
 //!
 //! A workload whose Pod template cannot be read must not be taken for an object that makes no Pods.
 
@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::kinds::{self, did_you_mean};
 use crate::words::nearest;
 
-/// Everything for which the API server refuses an object, as far as it is about metadata and Pod templates; empty for
-/// objects that are none of Kubernetes.
+/// Every error in metadata and Pod templates for which the API server refuses an object; none for objects that are not
+/// Kubernetes'.
 pub fn problems(object: &Value) -> Vec<FieldError> {
     let is_text = |key: &str| json::at(object, &[key]).is_some_and(Value::is_string);
     if !is_text("kind") {
@@ -43,7 +43,7 @@ pub fn problems(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with an object that has an apiVersion and metadata, and no kind. A bare AdmissionRequest has an object
+/// The error in an object that has an apiVersion and metadata, and no kind. A bare AdmissionRequest has an object
 /// for its kind, and no apiVersion.
 fn no_kind(object: &Value) -> Option<FieldError> {
     let entries = object.as_object()?;
@@ -60,7 +60,7 @@ fn no_kind(object: &Value) -> Option<FieldError> {
     }
 }
 
-/// What the API server lets pass, and what may still not be what was meant: fields whose names are almost those of
+/// Errors that the API server lets pass, and that may change what was meant: fields whose names are almost those of
 /// others, and places of unknown kinds that look like Pod templates.
 pub fn doubts(object: &Value) -> Vec<FieldError> {
     let Some(kind) = kinds::of(object) else {
@@ -131,7 +131,7 @@ fn types(value: &Value, schema: &'static Schema, path: &FieldPath, errors: &mut 
     }
 }
 
-/// What is wrong with a Pod or a Pod template.
+/// Adds every error in a Pod or a Pod template.
 fn pod(value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     types(value, &POD_TEMPLATE, path, errors);
     let Some(entries) = value.as_object() else { return };

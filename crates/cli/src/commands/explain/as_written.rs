@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct Short<'a>(BTreeSet<&'a str>);
 
 impl<'a> Short<'a> {
-    /// Those of these settings.
+    /// Reads the SidecarSets of settings.
     pub fn of(settings: &'a Value) -> Self {
         let is_short = |manifest: &&Value| {
             json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"

@@ -25,11 +25,11 @@ pub struct Subject {
     pub label: String,
     /// `pods.yaml:7`.
     pub place: String,
-    /// What is asked about it.
+    /// The question about it.
     pub question: Question,
 }
 
-/// What is asked about a Pod.
+/// A question about a Pod.
 #[derive(Debug)]
 pub enum Question {
     /// The AdmissionRequest for it.
@@ -171,7 +171,7 @@ impl Subject {
     }
 }
 
-/// What is told of an object that the API server refuses before a policy is asked.
+/// The explanation of an object that the API server refuses before a policy is asked.
 fn malformed(label: String, place: String, of: usize, errors: Vec<String>) -> Told {
     let answer = ValidationResponse {
         accepted: false,

@@ -72,7 +72,7 @@ pub struct Outcome {
     pub printed: Vec<Printed>,
     /// What the policy said, Pod by Pod.
     pub said: Vec<Said>,
-    /// What may not be what was meant, with its place.
+    /// Fields that may not say what was meant, with their place.
     pub doubts: Vec<String>,
 }
 

@@ -30,7 +30,7 @@ pub struct Everything<'a> {
     pub sets: &'a [Subject<'a>],
 }
 
-/// What `SidecarSet`s have that nothing reads. Their types may be wrong.
+/// The fields of a `SidecarSet` that nothing reads. Its types may be wrong.
 pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
     fields::unknown(spot).into_iter().chain(identity::misspelt(spot)).collect()
 }
