@@ -134,10 +134,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let mut subjects = Vec::new();
     for manifest in &given {
-        for doubt in locate::told(manifest, &shape::doubts(&manifest.value)) {
-            terminal.warn(doubt);
+        let found = subject::of(manifest, &preview);
+        if !found.iter().any(subject::Subject::is_malformed) {
+            for doubt in locate::told(manifest, &shape::doubts(&manifest.value)) {
+                terminal.warn(doubt);
+            }
         }
-        subjects.extend(subject::of(manifest, &preview));
+        subjects.extend(found);
     }
     if subjects.is_empty() {
         bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");

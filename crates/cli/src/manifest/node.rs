@@ -120,10 +120,11 @@ const SEPARATOR: &str = "documents in one file are separated by ---";
 /// The remedy for a chart.
 const RENDER: &str = "render it first: helm template CHART | pillion ...";
 
-/// The first line, from 1, with an action of Go's templates. YAML that can be read may have them in texts; where a text
-/// is no YAML, they are why.
+/// The first line, from 1, with an action of Go's templates outside quotes. Such a text is no YAML.
 fn template_line(text: &str) -> Option<usize> {
-    let is_action = |line: &str| line.split_once("{{").is_some_and(|(_, rest)| rest.contains("}}"));
+    let is_quoted = |before: &str| ['"', '\''].iter().any(|mark| before.matches(*mark).count() % 2 == 1);
+    let is_action =
+        |line: &str| line.split_once("{{").is_some_and(|(before, rest)| rest.contains("}}") && !is_quoted(before));
     text.lines().position(|line| !line.trim_start().starts_with('#') && is_action(line)).map(|index| index + 1)
 }
 
@@ -134,23 +135,23 @@ fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
         summary = summary.replace(&format!(" at line {}, column {}", location.line(), location.column()), "");
     }
     let at = location.map(|location| position(location, text));
-    let shown = error.to_string().replace(OWN_OPTION, "");
-    let shown = shown.strip_prefix("error: ").unwrap_or(&shown).trim_end();
-    // The library counts columns from where it cuts a long line, so the place is ours. Not every error has a snippet.
-    let snippet = shown.split_once("--> <input>:").and_then(|(_, rest)| rest.split_once('\n'));
-    let mut problem = match at {
-        Some((line, column)) => {
-            let snippet = snippet.map(|(_, snippet)| format!("\n{snippet}")).unwrap_or_default();
-            format!("line {line} column {column}: {summary}\n --> {name}:{line}:{column}{snippet}")
-        }
-        None => shown.to_owned(),
+    let is_twice = |key: &&str| summary.contains(&format!("duplicate mapping key: {key}"));
+    let (said, help) = match template_line(text) {
+        Some(line) => (format!("this is a Helm template, no manifest: line {line} has {{{{ ... }}}}"), Some(RENDER)),
+        None => (summary.clone(), ["apiVersion", "kind"].iter().any(|key| is_twice(key)).then_some(SEPARATOR)),
     };
-    if let Some(line) = template_line(text) {
-        problem = format!("{problem}\n  = help: line {line} belongs to a Helm template; {RENDER}");
-        summary = format!("this is a Helm template, no manifest (line {line} has {{{{ ... }}}}); {RENDER}");
-    } else if ["apiVersion", "kind"].iter().any(|key| summary.contains(&format!("duplicate mapping key: {key}"))) {
-        problem = format!("{problem}\n  = help: {SEPARATOR}");
-        summary = format!("{summary}; {SEPARATOR}");
+    let shown = error.to_string().replace(OWN_OPTION, "");
+    // The library counts columns from where it cuts a long line, so the place is ours. Not every error has a snippet.
+    let snippet = shown.trim_end().split_once("--> <input>:").and_then(|(_, rest)| rest.split_once('\n'));
+    let snippet = snippet.map(|(_, snippet)| format!("\n{}", snippet.replace(&summary, &said))).unwrap_or_default();
+    let mut problem = match at {
+        Some((line, column)) => format!("line {line} column {column}: {said}\n --> {name}:{line}:{column}{snippet}"),
+        None => said.clone(),
+    };
+    let mut summary = said;
+    if let Some(help) = help {
+        problem = format!("{problem}\n  = help: {help}");
+        summary = format!("{summary}; {help}");
     }
     Error::Syntax { source_name: name.to_owned(), problem, summary, at }
 }

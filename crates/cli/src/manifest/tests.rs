@@ -144,15 +144,18 @@ fn templates_of_helm_are_called_by_their_name(#[case] text: &str, #[case] line: 
     let error = parse(&Arc::new(Source::new("test.yaml", text))).unwrap_err();
     let Error::Syntax { summary, problem, .. } = &error else { panic!("{error}") };
     let expected = format!(
-        "this is a Helm template, no manifest (line {line} has {{{{ ... }}}}); render it first: helm template CHART | pillion ..."
+        "this is a Helm template, no manifest: line {line} has {{{{ ... }}}}; render it first: helm template CHART | pillion ..."
     );
     assert_eq!(*summary, expected);
-    assert!(problem.contains("helm template CHART"), "{problem}");
+    assert!(problem.contains("this is a Helm template") && problem.contains("= help: render it first: "), "{problem}");
+    assert!(!problem.contains("expected string scalar"), "{problem}");
 }
 
 #[test]
 fn texts_with_braces_are_no_templates() {
     assert_eq!(parsed("args: ['{{workflow.name}}']\n")[0].value, json!({"args": ["{{workflow.name}}"]}));
-    let error = parse(&Arc::new(Source::new("test.yaml", "a: [1\n"))).unwrap_err();
-    assert!(!error.to_string().contains("Helm"), "{error}");
+    for text in ["a: [1\n", "args: ['{{workflow.name}}']\nb: [1\n"] {
+        let error = parse(&Arc::new(Source::new("test.yaml", text))).unwrap_err();
+        assert!(!error.to_string().contains("Helm"), "{error}");
+    }
 }

@@ -3,6 +3,7 @@
 mod documents;
 mod identity;
 mod lint;
+mod misspelt;
 mod sets;
 mod settings;
 mod subject;
@@ -15,13 +16,12 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use pillion_core::field::FieldPath;
-use pillion_core::json;
 use serde_json::Value;
 
 use self::documents::{Document, Role, role};
+pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::subject::Spot;
 use crate::manifest::{self, Manifest, Source};
-use crate::preview::Origin;
 use crate::report::{self, Finding, Format, Place, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -111,31 +111,6 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     } else {
         Status::Done
     })
-}
-
-/// The fields of a `SidecarSet` that nothing reads, one line each, with the place and what was probably meant; for
-/// commands that show what it does.
-pub fn unknown_fields(manifest: &Manifest) -> Vec<String> {
-    let is_set = role(&manifest.value) == Role::SidecarSet;
-    if is_set { told(&lint::unknown(&Spot::sidecar_set(manifest))) } else { Vec::new() }
-}
-
-/// [`unknown_fields`] of the SidecarSets in settings.
-pub fn unknown_fields_in_settings(settings: &Origin) -> Vec<String> {
-    let Origin { manifest, base } = settings;
-    let spot = Spot { base: base.clone(), ..Spot::document(manifest) };
-    let keys: Vec<&str> = base.as_str().split('.').filter(|key| !key.is_empty()).chain(["sidecarSets"]).collect();
-    let sets = json::items(&manifest.value, &keys).iter().enumerate();
-    sets.flat_map(|(index, raw)| told(&lint::unknown(&spot.item(index, raw)))).collect()
-}
-
-fn told(findings: &[Finding]) -> Vec<String> {
-    let told = |finding: &Finding| {
-        let Finding { place, path, message, remedy, sidecar_set, .. } = finding;
-        let (file, line) = (&place.source.name, place.start().line);
-        format!("{file}:{line}: {path}: {message}; {remedy} (SidecarSet \"{sidecar_set}\")")
-    };
-    findings.iter().map(told).collect()
 }
 
 /// There is nowhere to tell that `stderr` is closed.

@@ -112,6 +112,11 @@ fn request_in(object: &Value) -> Option<&Value> {
 }
 
 impl Subject {
+    /// Whether the API server refuses it before a policy is asked.
+    pub fn is_malformed(&self) -> bool {
+        matches!(self.question, Question::Malformed(_))
+    }
+
     /// The explanation, beside the answer of the module.
     ///
     /// # Errors
