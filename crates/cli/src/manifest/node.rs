@@ -138,7 +138,7 @@ fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
     let is_twice = |key: &&str| summary.contains(&format!("duplicate mapping key: {key}"));
     let (said, help) = match template_line(text) {
         Some(line) => (format!("this is a Helm template, no manifest: line {line} has {{{{ ... }}}}"), Some(RENDER)),
-        None => (summary.clone(), ["apiVersion", "kind"].iter().any(|key| is_twice(key)).then_some(SEPARATOR)),
+        None => (summary.clone(), ["apiVersion", "kind"].iter().any(is_twice).then_some(SEPARATOR)),
     };
     let shown = error.to_string().replace(OWN_OPTION, "");
     // The library counts columns from where it cuts a long line, so the place is ours. Not every error has a snippet.
