@@ -18,6 +18,7 @@ pub mod report;
 pub mod schema;
 pub mod status;
 pub mod terminal;
+pub mod words;
 pub mod workload;
 pub mod yaml;
 
@@ -47,7 +48,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match done.and_then(|status| terminal.finish().context("stdout").map(|()| status)) {
         Ok(status) => status.into(),
-        Err(error) if terminal::is_closed_pipe(&error) => Status::Done.into(),
         Err(error) => {
             terminal.error(&error);
             Status::Failed.into()

@@ -34,7 +34,7 @@ pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 /// The one gate through which everything is written. Styles are written as escape sequences and taken out where
-/// nobody wants them.
+/// they are not wanted. A reader that goes away is no error.
 pub struct Terminal {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
@@ -44,8 +44,8 @@ impl Terminal {
     /// The standard streams of the process.
     pub fn new(color: Color) -> Self {
         Self {
-            out: Box::new(io::BufWriter::new(anstream::AutoStream::new(io::stdout(), color.into()))),
-            err: Box::new(anstream::AutoStream::new(io::stderr(), color.into())),
+            out: Box::new(io::BufWriter::new(Output::new(anstream::AutoStream::new(io::stdout(), color.into())))),
+            err: Box::new(Output::new(anstream::AutoStream::new(io::stderr(), color.into()))),
         }
     }
 
@@ -78,9 +78,87 @@ impl Terminal {
     }
 }
 
-/// Whether this error only says that the reader of our output has gone, as `head` does.
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+/// A stream whose reader may go away, as `head` and `grep -q` do. What is written after that goes nowhere and is no error:
+/// the command still ends with the exit code of its verdict.
+struct Output<W> {
+    stream: W,
+    is_closed: bool,
+}
+
+impl<W: Write> Output<W> {
+    fn new(stream: W) -> Self {
+        Self { stream, is_closed: false }
+    }
+
+    /// `done`, unless the reader has gone; then as if all of it had been done.
+    fn unless_closed<T>(&mut self, done: io::Result<T>, all: T) -> io::Result<T> {
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(all)
+            }
+            done => done,
+        }
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_closed {
+            return Ok(bytes.len());
+        }
+        let done = self.stream.write(bytes);
+        self.unless_closed(done, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        let done = self.stream.flush();
+        self.unless_closed(done, ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// A stream that takes some bytes, and then fails.
+    struct Failing {
+        left: usize,
+        kind: io::ErrorKind,
+    }
+
+    impl Write for Failing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.left.min(bytes.len());
+            self.left -= taken;
+            if taken == 0 { Err(self.kind.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            if self.left == 0 { Err(self.kind.into()) } else { Ok(()) }
+        }
+    }
+
+    #[rstest]
+    #[case::at_once(0)]
+    #[case::after_some_bytes(3)]
+    fn a_reader_that_has_gone_is_no_error(#[case] left: usize) {
+        let mut output = Output::new(Failing { left, kind: io::ErrorKind::BrokenPipe });
+        output.write_all(b"a verdict").unwrap();
+        output.flush().unwrap();
+        output.write_all(b"more").unwrap();
+        assert!(output.is_closed);
+    }
+
+    #[test]
+    fn other_errors_are_errors() {
+        let mut output = Output::new(Failing { left: 0, kind: io::ErrorKind::StorageFull });
+        assert_eq!(output.write_all(b"a").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(output.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
 }

@@ -116,7 +116,7 @@ fn settings_keep_everything_else_and_work_as_before(#[case] format: &str, #[case
 #[case::invalid(
     "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n",
     1,
-    "<stdin>:1: spec."
+    "<stdin>:4: spec."
 )]
 #[case::nothing("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", 2, "no SidecarSets")]
 #[case::broken("a: [", 2, "<stdin>")]

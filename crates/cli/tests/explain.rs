@@ -163,7 +163,7 @@ fn a_refusal_names_the_rule_and_what_to_do_and_exits_with_1() {
         "\
 Deployment shop/web: the policy refuses it (403)
   agent  would be injected (Pods with app=web), but the Pod is refused
-  clash  refuses the Pod: spec.containers[0].name: sidecar \"web\" has the name of a container of the Pod [Q-4]
+  clash  refuses the Pod: spec.containers[0].name: sidecar \"web\" has the name of a container of the Pod
            to do: rename the Pod's \"web\" or the sidecar
 "
     );
@@ -204,7 +204,7 @@ fn machines_read_the_same_as_json_and_yaml() {
     let yaml = explain_in(folder.path(), &[&inputs[..], &["-o", "yaml"]].concat(), DEPLOYMENT);
     assert!(yaml.out.starts_with("- pod: Deployment shop/web\n  source: \"<stdin>:1\"\n"), "{}", yaml.out);
     let wrapped = format!("items:\n{}", yaml.out);
-    let source = pillion::manifest::Source { name: "yaml".to_owned(), text: wrapped };
+    let source = pillion::manifest::Source::new("yaml", wrapped);
     let read = pillion::manifest::parse(&std::sync::Arc::new(source)).unwrap();
     assert_eq!(read[0].value["items"], told);
 }
@@ -293,4 +293,42 @@ fn a_pod_without_sets_is_explained_all_the_same() {
     assert_eq!(answer.out, "Deployment shop/web: no SidecarSets\n");
     assert!(answer.err.contains("no SidecarSets: give them"), "{}", answer.err);
     assert_eq!(answer.code, 0);
+}
+
+#[test]
+fn a_workload_whose_pods_cannot_be_read_is_told_with_its_line() {
+    let folder = folder();
+    let broken = DEPLOYMENT.replace("containers: [{name: web, image: nginx:1.27}]", "container: []");
+    fs::write(folder.path().join("broken.yaml"), broken).unwrap();
+    let args = ["web.yaml", "broken.yaml", "--sidecar-sets", "sets.yaml", "--sidecar-set", "agent"];
+    let answer = explain_in(folder.path(), &args, "");
+    assert_eq!(answer.code, 1, "{}", answer.err);
+    assert!(
+        answer.out.ends_with(
+            "\nDeployment shop/web: the API server refuses it before the policy is asked\n  broken.yaml:9: \
+             spec.template.spec.container: Unknown field: did you mean \"containers\"?\n"
+        ),
+        "{}",
+        answer.out
+    );
+    let answer = explain_in(folder.path(), &["broken.yaml", "-o", "json"], "");
+    assert_eq!((answer.code, &answer.json()[0]["verdict"]), (1, &Value::from("Refused")));
+    let message = answer.json()[0]["reasons"][0]["message"].clone();
+    assert_eq!(message, "broken.yaml:9: spec.template.spec.container: Unknown field: did you mean \"containers\"?");
+}
+
+#[test]
+fn the_name_of_a_namespace_cannot_be_relabelled() {
+    let folder = folder();
+    let set = SETS.split("---\n").last().unwrap().replace(
+        "matchLabels: {team: a}",
+        "matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [shop]}]",
+    );
+    fs::write(folder.path().join("one.yaml"), set).unwrap();
+    let answer = explain_in(folder.path(), &["web.yaml", "one.yaml", "namespace.yaml", "--sidecar-set", "team"], "");
+    assert!(
+        answer.out.contains("to do: create the Pod in another Namespace, or change the selector\n"),
+        "{}",
+        answer.out
+    );
 }

@@ -24,6 +24,45 @@ fn stderr(output: &Output) -> String {
 const DEPLOYMENT: &str = "test_data/deployment-web.yaml";
 const SETS: &str = "test_data/sidecarset-log-agent.yaml";
 
+/// Commands with a verdict that is not 0, and their exit codes.
+const VERDICTS: [(&[&str], i32); 6] = [
+    (&["check", "broken.yaml"], 1),
+    (&["check", "-o", "json", "broken.yaml"], 1),
+    (&["check", "-o", "github", "broken.yaml"], 1),
+    (&["explain", "clash.yaml"], 1),
+    (&["explain", "-o", "json", "clash.yaml"], 1),
+    (&["inject", "clash.yaml"], 1),
+];
+
+/// A SidecarSet that a policy refuses, and one for whose name the Pod beside it is refused.
+fn folder_of_verdicts() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let set = "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {a: b}}\n  containers: [{name: app, image: a}]\n";
+    let pod =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {a: b}}\nspec: {containers: [{name: app, image: a}]}\n";
+    fs::write(folder.path().join("broken.yaml"), set.replace("image: a", "image: 5")).unwrap();
+    fs::write(folder.path().join("clash.yaml"), format!("{set}---\n{pod}")).unwrap();
+    folder
+}
+
+/// `check bad.yaml | grep -q error` must not pass.
+#[test]
+fn a_closed_pipe_keeps_the_verdict() {
+    let folder = folder_of_verdicts();
+    for (args, code) in VERDICTS {
+        for both in [false, true] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut command = pillion(args);
+            command.current_dir(folder.path()).stdout(writer.try_clone().unwrap());
+            let output = if both { command.stderr(writer).output() } else { command.stderr(Stdio::piped()).output() };
+            let output = output.unwrap();
+            assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+            assert!(!stderr(&output).contains("Broken pipe"), "{args:?}: {}", stderr(&output));
+        }
+    }
+}
+
 /// Every command that prints much.
 const MUCH: [&[&str]; 8] = [
     &["--help"],
@@ -143,4 +182,92 @@ fn there_is_a_man_page_for_every_command() {
     let page = fs::read_to_string(folder.path().join("pillion.1")).unwrap();
     assert!(page.contains(".SH \"EXIT CODES\""), "{page}");
     assert!(page.contains("pillion\\-explain(1)"), "{page}");
+}
+
+/// Sources whose messages more than one command writes, or another one than their folder says, with the commands.
+const SHARED: [(&str, &[&str]); 7] = [
+    ("src/preview", &["inject", "explain"]),
+    ("src/preview/accounts.rs", &["inject", "explain", "run"]),
+    ("src/preview/settings.rs", &["inject", "explain", "bundle", "manifest", "plan", "serve", "controller", "bench"]),
+    ("src/rendering", &["manifest"]),
+    ("src/daemon", &["serve", "controller"]),
+    ("src/commands/bench/child.rs", &["serve"]),
+    // The arguments of a container.
+    ("src/commands/bench/mix.rs", &[]),
+];
+
+/// The commands that write the messages of a source file; none where it is about no command.
+fn writers(file: &Path) -> Vec<String> {
+    let name = file.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().to_str().unwrap().to_owned();
+    let shared = SHARED.iter().filter(|(prefix, _)| name.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len());
+    if let Some((_, commands)) = shared {
+        return commands.iter().map(|command| (*command).to_owned()).collect();
+    }
+    let command = name.strip_prefix("src/commands/").and_then(|rest| rest.split(['/', '.']).next());
+    command.filter(|command| *command != "mod").map(str::to_owned).into_iter().collect()
+}
+
+/// The options that a line of a source names, each with the program and the command that stand before it on the line.
+fn options(line: &str) -> Vec<(String, Option<String>)> {
+    let mut found = Vec::new();
+    for (start, dashes) in line.match_indices("--") {
+        let (before, after) = line.split_at(start);
+        let option = after.trim_start_matches(dashes).split(|one: char| !one.is_ascii_lowercase() && one != '-').next();
+        let option = option.unwrap_or_default();
+        if option.len() < 2
+            || option.starts_with('-')
+            || before.ends_with(|one: char| one.is_alphanumeric() || one == '-')
+        {
+            continue;
+        }
+        let programs = ["kwctl ", "kubectl ", "helm ", "timeout ", "pillion "];
+        let called = programs.into_iter().filter_map(|program| Some((before.rfind(program)?, program))).max();
+        let command = called.map(|(_, program)| match before.rsplit(program).next() {
+            Some(rest) if program == "pillion " => rest.split_whitespace().next().unwrap_or_default().to_owned(),
+            _ => String::new(),
+        });
+        found.push((option.to_owned(), command));
+    }
+    found
+}
+
+#[test]
+fn options_that_a_message_names_are_options_of_the_command() {
+    let cli = pillion::args::command(None);
+    let has = |command: &str, option: &str| {
+        let command = cli.find_subcommand(command).unwrap_or_else(|| panic!("no command {command}"));
+        let mut longs = command
+            .get_arguments()
+            .chain(command.get_subcommands().flat_map(clap::Command::get_arguments))
+            .chain(cli.get_arguments())
+            .flat_map(|argument| argument.get_long().into_iter().chain(argument.get_all_aliases().unwrap_or_default()));
+        ["help", "version"].contains(&option) || longs.any(|long| long == option)
+    };
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for (option, named) in options(line) {
+                let commands = named.map_or_else(|| writers(&file), |command| vec![command]);
+                for command in commands.iter().filter(|command| !command.is_empty()) {
+                    seen += 1;
+                    if !has(command, &option) {
+                        wrong.push(format!("{}: {command} has no --{option}", file.display()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 50, "{seen}");
+    assert_eq!(wrong, [""; 0]);
+}
+
+/// The Rust files below a folder, those of tests left out.
+fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let found = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    found
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs"))
+        .collect()
 }

@@ -358,14 +358,14 @@ fn settings_that_a_policy_server_would_refuse_are_errors_with_their_place() {
     let first = run(&[("sets.yaml", &format!("{SET}---\n{mistyped}"))], &["--sidecar-sets=sets.yaml"], POD);
     assert_eq!((first.code, first.out.as_str()), (2, ""));
     insta::assert_snapshot!(first.err, @r#"
-    error: sets.yaml:9: spec.containers[0].resources: Invalid value: must be an object, found a number (SidecarSet "agent")
-    error: sets.yaml:9: metadata.name: Duplicate value: "agent": names are unique; remove one
+    error: sets.yaml:15: spec.containers[0].resources: Invalid value: must be an object, found a number (SidecarSet "agent")
+    error: sets.yaml:11: metadata.name: Duplicate value: "agent": names are unique; remove one
     "#);
     let second = run(&[("sets.yaml", &unselective)], &["--sidecar-sets=sets.yaml"], POD);
     assert_eq!((second.code, second.out.as_str()), (2, ""));
     insta::assert_snapshot!(
         second.err,
-        @r#"error: sets.yaml:1: spec.selector: Required value: say which Pods to inject into (SidecarSet "agent")"#
+        @r#"error: sets.yaml:4: spec.selector: Required value: say which Pods to inject into (SidecarSet "agent")"#
     );
 }
 

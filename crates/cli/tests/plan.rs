@@ -122,7 +122,7 @@ fn mistakes_are_said(#[case] args: &[&str], #[case] expected: &str) {
 fn a_sidecar_set_that_is_not_valid_names_its_place() {
     let run = plan(SETTINGS, &MANIFESTS.replace("image: audit:1", "image: 1"), &[]);
     assert_eq!((run.code, run.out.as_str()), (2, ""));
-    assert!(run.err.contains("<stdin>:21: "), "{}", run.err);
+    assert!(run.err.contains("<stdin>:26: "), "{}", run.err);
     assert!(run.err.contains("spec.containers[0].image"), "{}", run.err);
 }
 

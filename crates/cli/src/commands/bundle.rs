@@ -103,6 +103,9 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
         return nothing();
     };
+    if !preview::is_understood(&[], &manifests, terminal) {
+        return nothing();
+    }
     let assembled = preview::assemble(base, &manifests);
     let problems = assembled.problems();
     if !problems.is_empty() {

@@ -1,6 +1,6 @@
 //! `pillion explain`.
 
-mod policy;
+mod as_written;
 mod structured;
 mod subject;
 mod text;
@@ -16,10 +16,13 @@ use pillion_core::settings::bundle_ref::OnUnavailable;
 use pillion_core::sidecar_set::SidecarSet;
 
 use self::subject::Told;
+use crate::commands::check;
 use crate::manifest;
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
+use crate::report::locate;
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::workload::shape;
 use crate::yaml;
 
 const ABOUT: &str = "\
@@ -38,7 +41,7 @@ inject` imitates. Where a SidecarSet leaves its revision to chance, only an Admi
 The built-in module judges the Pod too, so that what is said here is what a policy server does. Where --settings is a \
 ClusterAdmissionPolicy, its rules, selectors and mode are told of as well; its matchConditions are not looked at.
 
-Exit codes: 0 explained; 1 where the policy refuses a Pod; 2 for errors.";
+Exit codes: 0 explained; 1 where a Pod is refused, by the policy or since the API server cannot read it; 2 for errors.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,8 +87,9 @@ enum Format {
 /// # Errors
 /// Where something cannot be read, the policy gives no answer, or `stdout` takes no more.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
-    let (settings, policy) =
+    let preview::Given { value, policy, origin } =
         args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
+    let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     let read = |paths: &[PathBuf], terminal: &mut Terminal| {
         preview::read(paths, args.inputs.recursive, terminal, manifest::parse)
     };
@@ -95,11 +99,18 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let Some(given) = read(&args.inputs.paths()?, terminal)? else {
         return Ok(Status::Failed);
     };
+    if !preview::is_understood(&beside, &given, terminal) {
+        return Ok(Status::Failed);
+    }
     let all = || beside.iter().chain(&given);
-    let assembled = preview::assemble(settings, all());
+    let assembled = preview::assemble(value, all()).read_from(origin);
     let cluster = preview::cluster_of(all(), &args.situation);
     let module = preview::module(terminal)?;
-    let preview = Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation);
+    let preview =
+        Preview::new(module, assembled.value.clone(), Arc::clone(&cluster), &args.situation).under(policy.clone());
+    for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
+        terminal.warn(warning);
+    }
     // Every SidecarSet is spoken of, those of a bundle that the Pod would not open, too.
     let decoded = Settings::decode(assembled.value.clone()).ok().and_then(|settings| settings.unbundled().ok());
     let Some(settings) = decoded else {
@@ -123,7 +134,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let mut subjects = Vec::new();
     for manifest in &given {
-        subjects.extend(subject::of(manifest, &preview));
+        let found = subject::of(manifest, &preview);
+        if !found.iter().any(subject::Subject::is_malformed) {
+            for doubt in locate::told(manifest, &shape::doubts(&manifest.value)) {
+                terminal.warn(doubt);
+            }
+        }
+        subjects.extend(found);
     }
     if subjects.is_empty() {
         bail!("nothing to explain: no Pod, no workload and no AdmissionReview in what was given");
@@ -132,21 +149,20 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if settings.sidecar_sets.is_empty() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
-    if let Some(doubt) = policy.as_ref().and_then(policy::doubts) {
+    for doubt in policy.iter().flat_map(preview::doubts) {
         terminal.warn(doubt);
     }
     let mut told = Vec::new();
+    let written = as_written::Short::of(&assembled.value);
     for subject in subjects {
-        let answer = preview.ask(&subject.request)?;
-        let mut explained =
-            subject.explained(&settings, policy.as_ref(), cluster.as_ref(), (preview.answers(), answer));
+        let mut explained = subject.explained(&settings, &preview, cluster.as_ref())?;
         if !explained.agrees() {
             bail!(
                 "{}: this explanation is not what the policy does, which is a mistake in pillion; please report it",
                 explained.label
             );
         }
-        explained.sets.iter_mut().for_each(|set| subject::as_written(set, &assembled.value));
+        explained.sets.iter_mut().for_each(|set| written.rename(set));
         if !args.only.is_empty() {
             explained.sets.retain(|set| args.only.contains(&set.name));
         }

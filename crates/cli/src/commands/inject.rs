@@ -13,10 +13,12 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 use pillion_core::json;
 use pillion_core::time::Timestamp;
+use serde_json::Value;
 
 use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
+use crate::commands::check;
 use crate::manifest::{self, Manifest};
 use crate::preview::{self, Assembled, Inputs, Preview, Situation};
 use crate::status::Status;
@@ -51,7 +53,7 @@ pub struct Args {
 /// The formats of manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Documents; those that injection does not change are printed as they were written, comments included.
+    /// YAML; documents of YAML that injection does not change are printed as they were written, comments included.
     #[default]
     Yaml,
     /// One object, or a List of several.
@@ -73,13 +75,15 @@ exist, and merged ones too, with the Roles and RoleBindings that Pillion's contr
 
 It is the policy itself that decides: the module that a policy server would load runs on the Pod as it would see it. \
 Imitated are the labels, the owner and the name that a controller gives a Pod, and of the API server the defaults of \
-containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. What of this \
+containers and volumes, the ServiceAccount with its pull secrets and token, and requests made of limits. Manifests \
+that the API server cannot read are refused, with the line. What of this \
 depends on the cluster, such as the hash in a label, is \"preview\". None of it is printed in a template, nor is what \
-the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, what the API server adds after \
-them, and a policy's own rules and selectors. Where a SidecarSet leaves its revision to chance, the draw depends on \
+the API server adds printed in a Pod. Not imitated are LimitRanges, other webhooks, and what the API server adds after \
+them. Where --settings is a ClusterAdmissionPolicy, its rules, selectors and mode count: a Pod about which Kubewarden \
+would not ask the policy stays as it is, and a warning says why. Its matchConditions are not looked at. Where a SidecarSet leaves its revision to chance, the draw depends on \
 the object's name, so that it is always the same here.
 
-Exit codes: 0 done, also where nothing was injected; 1 where the policy refuses a Pod, whose object is then not \
+Exit codes: 0 done, also where nothing was injected; 1 where a Pod is refused, whose object is then not \
 printed; 2 for errors.";
 
 const EXAMPLES: &str = "\
@@ -102,7 +106,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         given.settings.value.clone(),
         preview::cluster_of(given.manifests(), &args.situation),
         &args.situation,
-    );
+    )
+    .under(given.policy.clone());
+    // Before what is wrong, which they may explain.
+    let misspelt = given.manifests().flat_map(check::unknown_fields);
+    for warning in given.misspelt.iter().cloned().chain(misspelt) {
+        terminal.warn(warning);
+    }
     if let Err(message) = preview.check_settings()? {
         let problems = given.settings.problems();
         for problem in if problems.is_empty() { vec![message] } else { problems } {
@@ -113,6 +123,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     if !given.settings.has_sidecar_sets() {
         terminal.warn("no SidecarSets: give them among the manifests, with --sidecar-sets, or with --settings");
     }
+    for doubt in given.policy.iter().flat_map(preview::doubts) {
+        terminal.warn(doubt);
+    }
     if json::text(&given.settings.value, &["role"]) == "Assert" {
         terminal
             .warn("the settings have the role Assert: such a policy judges Pods after injection, and injects nothing");
@@ -122,6 +135,10 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 
 /// What the command line names, read.
 struct Given {
+    /// The manifest of the Kubewarden policy that has the settings.
+    policy: Option<Value>,
+    /// Fields of the settings' SidecarSets that nothing reads.
+    misspelt: Vec<String>,
     chunks: Vec<Chunk>,
     beside: Vec<Manifest>,
     settings: Assembled,
@@ -137,13 +154,18 @@ impl Given {
 /// Reads everything; `None` where some of it is no manifest, all of which was said then.
 fn read(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Given>> {
     let paths = args.inputs.paths()?;
-    let settings = args.situation.settings.as_deref().map(preview::of_files).transpose()?.unwrap_or_default();
+    let preview::Given { value, policy, origin } =
+        args.situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
+    let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
     let recursive = args.inputs.recursive;
     let chunks = preview::read(&paths, recursive, terminal, documents::chunks)?;
     let beside = preview::read(&args.situation.sidecar_sets, recursive, terminal, manifest::parse)?;
     let (Some(chunks), Some(beside)) = (chunks, beside) else { return Ok(None) };
-    let settings = preview::assemble(settings, beside.iter().chain(objects(&chunks)));
-    Ok(Some(Given { chunks, beside, settings }))
+    if !preview::is_understood(&beside, objects(&chunks), terminal) {
+        return Ok(None);
+    }
+    let settings = preview::assemble(value, beside.iter().chain(objects(&chunks))).read_from(origin);
+    Ok(Some(Given { policy, misspelt, chunks, beside, settings }))
 }
 
 fn objects(chunks: &[Chunk]) -> impl Iterator<Item = &Manifest> {
@@ -173,6 +195,9 @@ fn inject(args: &Args, given: &Given, preview: &Preview, terminal: &mut Terminal
                 }
                 for note in preview.notes() {
                     terminal.warn(note);
+                }
+                for doubt in &outcome.doubts {
+                    terminal.warn(doubt);
                 }
                 for said in &outcome.said {
                     counts.add(&said.verdict);
@@ -205,8 +230,8 @@ impl Counts {
     fn add(&mut self, verdict: &Verdict) {
         match verdict {
             Verdict::Injected(_) => self.injected += 1,
-            Verdict::Present(_) | Verdict::Unmatched => self.unchanged += 1,
-            Verdict::Refused(..) => self.refused += 1,
+            Verdict::Present(_) | Verdict::Unmatched | Verdict::Ignored(_) => self.unchanged += 1,
+            Verdict::Refused(..) | Verdict::Forbidden(_) | Verdict::Malformed(_) => self.refused += 1,
         }
     }
 }
@@ -223,10 +248,27 @@ fn tell(said: &Said, object: &Manifest, quiet: bool, terminal: &mut Terminal) {
     for warning in warnings {
         terminal.warn(format_args!("{label}: {warning}"));
     }
+    let place = || format!("{}:{}", object.source.name, object.line());
     let line = match verdict {
+        Verdict::Malformed(errors) => {
+            for error in errors {
+                terminal.error(&anyhow!("{error} ({label})"));
+            }
+            return;
+        }
         Verdict::Refused(code, message) => {
-            let place = format!("{}:{}", object.source.name, object.line());
-            terminal.error(&anyhow!("{place}: {label}: refused ({code}): {message}"));
+            terminal.error(&anyhow!("{}: {label}: refused ({code}): {message}", place()));
+            return;
+        }
+        Verdict::Forbidden(why) => {
+            terminal.error(&anyhow!("{}: {label}: the policy server refuses it: {why}", place()));
+            return;
+        }
+        Verdict::Ignored(reasons) => {
+            terminal.warn(format_args!(
+                "{label}: nothing happens, since the policy is not asked or not heeded: {}",
+                reasons.join("; ")
+            ));
             return;
         }
         Verdict::Injected(sidecars) if sidecars.is_empty() => "annotations patched".to_owned(),

@@ -17,7 +17,7 @@ pub mod serve;
 
 use crate::args::{Cli, Command};
 use crate::status::Status;
-use crate::terminal::{self, Terminal};
+use crate::terminal::Terminal;
 
 /// Runs the command that was asked for.
 ///
@@ -50,7 +50,6 @@ pub fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
 fn as_kwctl(done: anyhow::Result<()>, terminal: &mut Terminal) -> anyhow::Result<Status> {
     match done {
         Ok(()) => Ok(Status::Done),
-        Err(error) if terminal::is_closed_pipe(&error) => Err(error),
         Err(error) => {
             // What was answered before stands before it.
             terminal.finish()?;

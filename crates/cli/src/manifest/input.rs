@@ -3,28 +3,63 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
 
 /// The files of a folder that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
+/// Editors on Windows begin files with it; in the middle of an output it is an error.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A text and what people call it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Source {
     /// The file's path as it was given, or `<stdin>`.
     pub name: String,
-    /// What it holds.
+    /// The content, without a byte order mark.
     pub text: String,
+    /// The byte at which each line starts, found when the first line is asked for.
+    line_starts: OnceLock<Vec<usize>>,
 }
 
 impl Source {
+    /// A text; a byte order mark at its start is left out.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        let mut text = text.into();
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len_utf8());
+        }
+        Self { name: name.into(), text, line_starts: OnceLock::new() }
+    }
+
     /// The line, from 1, of a byte of the text.
     pub fn line(&self, offset: usize) -> usize {
-        self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+        self.line_starts().partition_point(|start| *start <= offset)
+    }
+
+    /// The byte at which a line, counted from 1, starts; the end of the text where it has fewer lines.
+    pub fn line_start(&self, line: usize) -> usize {
+        self.line_starts().get(line.saturating_sub(1)).copied().unwrap_or(self.text.len())
+    }
+
+    /// The text is read through once, however many lines are asked for: a file may hold thousands of documents.
+    fn line_starts(&self) -> &[usize] {
+        self.line_starts.get_or_init(|| {
+            let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect()
+        })
     }
 }
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.text == other.text
+    }
+}
+
+impl Eq for Source {}
 
 /// Reads files, the files of folders, and `stdin` where the path is `-`.
 ///
@@ -59,13 +94,13 @@ pub fn sources_each(paths: &[PathBuf], recursive: bool) -> Vec<anyhow::Result<Ar
 
 fn read(file: &Path) -> anyhow::Result<Arc<Source>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    Ok(Arc::new(Source { name: file.display().to_string(), text }))
+    Ok(Arc::new(Source::new(file.display().to_string(), text)))
 }
 
 fn stdin() -> anyhow::Result<Source> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("<stdin>")?;
-    Ok(Source { name: "<stdin>".to_owned(), text })
+    Ok(Source::new("<stdin>", text))
 }
 
 fn list(folder: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -85,4 +120,43 @@ fn list(folder: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> anyhow::Res
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::nothing("", &[1])]
+    #[case::one_line("ab", &[1, 1, 1])]
+    #[case::lines("a\n\nb", &[1, 1, 2, 3, 3])]
+    #[case::last_line_feed("a\n", &[1, 1, 2])]
+    #[case::mark("\u{feff}a\n", &[1, 1, 2])]
+    fn lines_are_counted_from_1(#[case] text: &str, #[case] lines: &[usize]) {
+        let source = Source::new("t", text);
+        let found: Vec<usize> = (0..=source.text.len()).map(|offset| source.line(offset)).collect();
+        assert_eq!(found, lines);
+        for line in lines {
+            assert_eq!(source.line(source.line_start(*line)), *line);
+        }
+    }
+
+    #[test]
+    fn lines_are_indexed_once() {
+        let source = Source::new("t", "a\nb\n");
+        assert!(source.line_starts.get().is_none());
+        assert_eq!(source.line(2), 2);
+        let index = source.line_starts().as_ptr();
+        assert_eq!(source.line(3), 2);
+        assert_eq!(source.line_starts().as_ptr(), index, "the text was read through again");
+    }
+
+    #[test]
+    fn texts_are_the_same_whether_their_lines_were_asked_for_or_not() {
+        let (one, other) = (Source::new("t", "a\n"), Source::new("t", "a\n"));
+        one.line(0);
+        assert_eq!(one, other);
+    }
 }

@@ -1,6 +1,7 @@
 //! Manifests as people keep them: files, folders and `stdin`, YAML or JSON, several documents in one file.
 
 mod input;
+mod list;
 mod node;
 mod places;
 #[cfg(test)]
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::input::{Source, sources, sources_each};
+use self::list::List;
 pub use self::node::json_values;
 pub use self::places::{Places, token};
 
@@ -66,11 +68,14 @@ impl Manifest {
         self.places.key(&format!("{}{pointer}", self.within))
     }
 
-    /// The objects of this document: itself, or the items where it is a List.
-    pub fn objects(&self) -> Vec<Self> {
+    /// The objects of this document: itself, or the items where it is a list.
+    ///
+    /// # Errors
+    /// [`Error::NotAnObject`] for an item that is none.
+    pub fn objects(&self) -> Result<Vec<Self>, Error> {
         let mut objects = Vec::new();
-        expand(self.clone(), &mut objects);
-        objects
+        expand(self.clone(), &mut objects)?;
+        Ok(objects)
     }
 
     /// The JSON pointer of this object in its document: not empty for an item of a List.
@@ -84,7 +89,7 @@ impl Manifest {
     }
 }
 
-/// Reads all objects of a text. Documents that are empty are skipped, and a List stands for its items.
+/// Reads all objects of a text. Documents that are empty are skipped, and a list stands for its items.
 ///
 /// # Errors
 /// [`Error`] for the first document that is no manifest.
@@ -97,8 +102,8 @@ pub fn parse(source: &Arc<Source>) -> Result<Vec<Manifest>, Error> {
 pub fn parse_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
     for document in documents_each(source) {
-        match document {
-            Ok(document) => manifests.extend(document.objects().into_iter().map(Ok)),
+        match document.and_then(|document| document.objects()) {
+            Ok(objects) => manifests.extend(objects.into_iter().map(Ok)),
             Err(error) => manifests.push(Err(error)),
         }
     }
@@ -121,7 +126,7 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     let mut manifests = Vec::new();
     for document in documents {
         let places = Arc::new(Places::of(&document, &source.text));
-        let value = document.value.into_value();
+        let value = document.root.value.into_value();
         if value.is_null() {
             continue;
         }
@@ -138,21 +143,29 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
     manifests
 }
 
-/// A `List` is how `kubectl get` prints several objects.
-fn expand(manifest: Manifest, into: &mut Vec<Manifest>) {
-    let is_list = manifest.value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-    let Some(items) = manifest.value.get("items").and_then(Value::as_array).filter(|_| is_list) else {
+/// Adds the objects that a manifest stands for: itself, or the items of a list and of the lists in it.
+fn expand(manifest: Manifest, into: &mut Vec<Manifest>) -> Result<(), Error> {
+    let Some(list) = List::of(&manifest.value) else {
         into.push(manifest);
-        return;
+        return Ok(());
     };
-    for (index, item) in items.iter().enumerate() {
-        into.push(Manifest {
-            value: item.clone(),
+    for (index, item) in list.items.iter().enumerate() {
+        let item = Manifest {
+            value: list.completed(item),
             source: Arc::clone(&manifest.source),
             places: Arc::clone(&manifest.places),
             within: format!("{}/items/{index}", manifest.within),
-        });
+        };
+        if !item.value.is_object() {
+            return Err(Error::NotAnObject {
+                source_name: item.source.name.clone(),
+                line: item.line(),
+                found: pillion_core::json::type_name(&item.value),
+            });
+        }
+        expand(item, into)?;
     }
+    Ok(())
 }
 
 /// Reads all objects of files, folders and `stdin` (`-`), in the order given; a folder's files by name.

@@ -36,19 +36,39 @@ impl Node {
     }
 }
 
+/// A document of a text.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) root: Spanned<Node>,
+    /// The part of the text to which the places in it are relative.
+    pub(super) within: Range<usize>,
+}
+
 /// Reads the documents of a text the way kubectl does: YAML 1.1's octal numbers and booleans, merge keys; a key that
 /// stands twice is an error.
-pub(super) fn documents(source: &Source) -> Result<Vec<Spanned<Node>>, Error> {
-    let Some(values) = json_values(&source.text) else { return read(&source.name, &source.text) };
+///
+/// A value of a stream of JSON values is read on its own, everything else as one text.
+pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Error> {
+    let placed = |roots: Vec<Spanned<Node>>, within: Range<usize>| {
+        roots.into_iter().map(move |root| Document { root, within: within.clone() })
+    };
+    let Some(values) = json_values(&source.text) else {
+        return Ok(placed(read(&source.name, &source.text)?, 0..source.text.len()).collect());
+    };
     let mut documents = Vec::new();
     for range in values {
-        // Spaces in the place of the values before it, so that this one is found where it stands.
-        let before = source.text.get(..range.start).unwrap_or_default();
-        let blank = |byte: u8| if byte == b'\n' { '\n' } else { ' ' };
-        let text: String = before.bytes().map(blank).collect();
-        documents.extend(read(&source.name, &(text + source.text.get(range).unwrap_or_default()))?);
+        let found = read(&source.name, source.text.get(range.clone()).unwrap_or_default());
+        let found = found.or_else(|_| read(&source.name, &blanked(&source.text, range.clone())))?;
+        documents.extend(placed(found, range));
     }
     Ok(documents)
+}
+
+/// A part of a text behind spaces in the place of what stands before it, so that an error names the right line.
+fn blanked(text: &str, range: Range<usize>) -> String {
+    let before = text.get(..range.start).unwrap_or_default();
+    let blank = |byte: u8| if byte == b'\n' { '\n' } else { ' ' };
+    before.bytes().map(blank).chain(text.get(range).unwrap_or_default().chars()).collect()
 }
 
 /// Where the values of a text of several JSON values stand. `None` where the text is something else.
@@ -80,7 +100,7 @@ fn read(name: &str, text: &str) -> Result<Vec<Spanned<Node>>, Error> {
         },
     };
     let mut documents: Vec<Spanned<Node>> =
-        serde_saphyr::from_str_multiple_with_options(text, options).map_err(|error| syntax(name, &error))?;
+        serde_saphyr::from_str_multiple_with_options(text, options).map_err(|error| syntax(name, text, &error))?;
     if let [document] = documents.as_mut_slice() {
         // A YAML parser makes floats of numbers that JSON keeps as they are written.
         if text.trim_start().starts_with('{')
@@ -97,24 +117,56 @@ const OWN_OPTION: &str = ", set DuplicateKeyPolicy in Options if acceptable";
 /// Files that were written one after the other are one document without it.
 const SEPARATOR: &str = "documents in one file are separated by ---";
 
-fn syntax(name: &str, error: &serde_saphyr::Error) -> Error {
-    let at = error.location().map(|location| (location.line(), location.column()));
+/// The remedy for a chart.
+const RENDER: &str = "render it first: helm template CHART | pillion ...";
+
+/// The first line, from 1, with an action of Go's templates outside quotes. Such a text is no YAML.
+fn template_line(text: &str) -> Option<usize> {
+    let is_quoted = |before: &str| ['"', '\''].iter().any(|mark| before.matches(*mark).count() % 2 == 1);
+    let is_action =
+        |line: &str| line.split_once("{{").is_some_and(|(before, rest)| rest.contains("}}") && !is_quoted(before));
+    text.lines().position(|line| !line.trim_start().starts_with('#') && is_action(line)).map(|index| index + 1)
+}
+
+fn syntax(name: &str, text: &str, error: &serde_saphyr::Error) -> Error {
+    let location = error.location();
     let mut summary = error.without_snippet().to_string().replace(OWN_OPTION, "");
-    if let Some((line, column)) = at {
-        summary = summary.replace(&format!(" at line {line}, column {column}"), "");
+    if let Some(location) = location {
+        summary = summary.replace(&format!(" at line {}, column {}", location.line(), location.column()), "");
     }
-    let shown = error.to_string().replace(OWN_OPTION, "").replace("--> <input>:", &format!("--> {name}:"));
-    let mut problem = shown.strip_prefix("error: ").unwrap_or(&shown).trim_end().to_owned();
-    if ["apiVersion", "kind"].iter().any(|key| summary.contains(&format!("duplicate mapping key: {key}"))) {
-        problem = format!("{problem}\n  = help: {SEPARATOR}");
-        summary = format!("{summary}; {SEPARATOR}");
+    let at = location.map(|location| position(location, text));
+    let is_twice = |key: &&str| summary.contains(&format!("duplicate mapping key: {key}"));
+    let (said, help) = match template_line(text) {
+        Some(line) => (format!("this is a Helm template, no manifest: line {line} has {{{{ ... }}}}"), Some(RENDER)),
+        None => (summary.clone(), ["apiVersion", "kind"].iter().any(is_twice).then_some(SEPARATOR)),
+    };
+    let shown = error.to_string().replace(OWN_OPTION, "");
+    // The library counts columns from where it cuts a long line, so the place is ours. Not every error has a snippet.
+    let snippet = shown.trim_end().split_once("--> <input>:").and_then(|(_, rest)| rest.split_once('\n'));
+    let snippet = snippet.map(|(_, snippet)| format!("\n{}", snippet.replace(&summary, &said))).unwrap_or_default();
+    let mut problem = match at {
+        Some((line, column)) => format!("line {line} column {column}: {said}\n --> {name}:{line}:{column}{snippet}"),
+        None => said.clone(),
+    };
+    let mut summary = said;
+    if let Some(help) = help {
+        problem = format!("{problem}\n  = help: {help}");
+        summary = format!("{summary}; {help}");
     }
-    Error::Syntax {
-        source_name: name.to_owned(),
-        problem,
-        summary,
-        at: at.and_then(|(line, column)| Some((usize::try_from(line).ok()?, usize::try_from(column).ok()?))),
-    }
+    Error::Syntax { source_name: name.to_owned(), problem, summary, at }
+}
+
+/// The line and the column of a location in `text`, from 1, the column in characters. A carriage return alone ends no
+/// line here, as for editors.
+fn position(location: serde_saphyr::Location, text: &str) -> (usize, usize) {
+    let offset = location.span().byte_offset().and_then(|offset| usize::try_from(offset).ok());
+    let Some(before) = offset.and_then(|offset| text.get(..offset)) else {
+        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        return (number(location.line()), number(location.column()));
+    };
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
 }
 
 fn restore_numbers(node: &mut Node, exact: &Value) {

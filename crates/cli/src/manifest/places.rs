@@ -5,30 +5,38 @@ use std::ops::Range;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::node::Node;
+use super::node::{Document, Node};
 
-/// The places of a document's keys and values, as bytes of its text.
+/// The places of a document's keys and values.
 #[derive(Debug, Default)]
 pub struct Places {
+    /// The byte of the text from which the others are counted.
+    start: usize,
     values: BTreeMap<String, Range<usize>>,
     keys: BTreeMap<String, Range<usize>>,
 }
 
 impl Places {
-    pub(super) fn of(document: &Spanned<Node>, text: &str) -> Self {
-        let mut places = Self::default();
-        places.visit(document, &mut String::new(), text);
+    /// The places of a document in `text`.
+    pub(super) fn of(document: &Document, text: &str) -> Self {
+        let Document { root, within } = document;
+        let mut places = Self { start: within.start, ..Self::default() };
+        places.visit(root, &mut String::new(), text.get(within.clone()).unwrap_or_default());
         places
     }
 
-    /// Where the value at a pointer stands.
+    /// The bytes of the value at a pointer.
     pub fn value(&self, pointer: &str) -> Option<Range<usize>> {
-        self.values.get(pointer).cloned()
+        self.values.get(pointer).map(|range| self.shifted(range))
     }
 
     /// Where the key at a pointer stands; items of lists have none.
     pub fn key(&self, pointer: &str) -> Option<Range<usize>> {
-        self.keys.get(pointer).cloned()
+        self.keys.get(pointer).map(|range| self.shifted(range))
+    }
+
+    fn shifted(&self, range: &Range<usize>) -> Range<usize> {
+        range.start + self.start..range.end + self.start
     }
 
     fn visit(&mut self, node: &Spanned<Node>, pointer: &mut String, text: &str) {

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 fn parsed(text: &str) -> Vec<Manifest> {
-    parse(&Arc::new(Source { name: "test.yaml".to_owned(), text: text.to_owned() })).unwrap()
+    parse(&Arc::new(Source::new("test.yaml", text))).unwrap()
 }
 
 /// What sigs.k8s.io/yaml, and so kubectl, makes of the same text.
@@ -83,7 +83,79 @@ fn keys_and_values_know_their_bytes() {
 #[case::list("- a\n", "this is a list")]
 #[case::text("hello\n", "this is a string")]
 fn what_is_no_manifest_is_refused(#[case] text: &str, #[case] message: &str) {
-    let source = Arc::new(Source { name: "test.yaml".to_owned(), text: text.to_owned() });
+    let source = Arc::new(Source::new("test.yaml", text));
     let error = parse(&source).unwrap_err().to_string();
     assert!(error.contains(message) && error.starts_with("test.yaml"), "{error}");
+}
+
+#[test]
+fn lists_within_lists_stand_for_their_items() {
+    let text = "kind: List\nitems:\n- kind: A\n- kind: List\n  items:\n  - kind: List\n    items: []\n  - kind: B\n";
+    let manifests = parsed(text);
+    let kinds: Vec<&str> = manifests.iter().filter_map(|manifest| manifest.value["kind"].as_str()).collect();
+    assert_eq!(kinds, ["A", "B"]);
+    assert_eq!(manifests.iter().map(Manifest::line).collect::<Vec<_>>(), [3, 8]);
+}
+
+/// A stream of thousands of values takes as long as the values together.
+#[test]
+fn each_value_of_a_stream_is_read_on_its_own() {
+    let source = Source::new("test.json", "{\"a\": 1}\n{\"b\": 1}");
+    let documents = node::documents(&source).unwrap();
+    assert_eq!(documents.into_iter().map(|document| document.within).collect::<Vec<_>>(), [0..8, 9..17]);
+}
+
+#[test]
+fn a_byte_order_mark_is_left_out() {
+    let manifests = parsed("\u{feff}kind: A\n");
+    assert_eq!(manifests[0].value, json!({"kind": "A"}));
+    assert_eq!(manifests[0].source.text, "kind: A\n");
+}
+
+#[rstest]
+#[case::long_line(format!("a: 1\nb: {{{}, x: 1, x: 2}}\n", "ä: 1, ".to_owned() + &yaml_keys(200)), "x: 2")]
+#[case::long_line_of_json(format!("{{\"a\": 1}}\n{{{}, \"x\": 1, \"x\": 2}}\n", json_keys(200)), "\"x\": 2")]
+#[case::carriage_return("a: 1\rb: 2\r\nc: {x: 1, x: 2}\n".to_owned(), "x: 2")]
+fn syntax_errors_have_the_column_of_the_line(#[case] text: String, #[case] wrong: &str) {
+    let source = Arc::new(Source::new("test.yaml", text.clone()));
+    let error = parse(&source).unwrap_err();
+    let Error::Syntax { at, problem, .. } = &error else { panic!("{error}") };
+    let before = text.split_once(wrong).unwrap().0;
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap().chars().count() + 1;
+    assert_eq!(*at, Some((line, column)), "{error}");
+    assert!(problem.starts_with(&format!("line {line} column {column}: ")), "{problem}");
+    assert!(problem.contains(&format!("--> test.yaml:{line}:{column}")), "{problem}");
+}
+
+fn yaml_keys(count: usize) -> String {
+    (0..count).map(|index| format!("k{index}: v")).collect::<Vec<_>>().join(", ")
+}
+
+fn json_keys(count: usize) -> String {
+    (0..count).map(|index| format!("\"k{index}\": 1")).collect::<Vec<_>>().join(", ")
+}
+
+#[rstest]
+#[case::value("name: {{ .Values.name }}\n", 1)]
+#[case::block("a: 1\n# {{ a comment }}\n{{- if .Values.on }}\nb: 1\n{{- end }}\n", 3)]
+#[case::include("a:\n  {{- include \"x\" . | nindent 2 }}\nb: [\n", 2)]
+fn templates_of_helm_are_called_by_their_name(#[case] text: &str, #[case] line: usize) {
+    let error = parse(&Arc::new(Source::new("test.yaml", text))).unwrap_err();
+    let Error::Syntax { summary, problem, .. } = &error else { panic!("{error}") };
+    let expected = format!(
+        "this is a Helm template, no manifest: line {line} has {{{{ ... }}}}; render it first: helm template CHART | pillion ..."
+    );
+    assert_eq!(*summary, expected);
+    assert!(problem.contains("this is a Helm template") && problem.contains("= help: render it first: "), "{problem}");
+    assert!(!problem.contains("expected string scalar"), "{problem}");
+}
+
+#[test]
+fn texts_with_braces_are_no_templates() {
+    assert_eq!(parsed("args: ['{{workflow.name}}']\n")[0].value, json!({"args": ["{{workflow.name}}"]}));
+    for text in ["a: [1\n", "args: ['{{workflow.name}}']\nb: [1\n"] {
+        let error = parse(&Arc::new(Source::new("test.yaml", text))).unwrap_err();
+        assert!(!error.to_string().contains("Helm"), "{error}");
+    }
 }

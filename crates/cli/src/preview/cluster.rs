@@ -66,10 +66,18 @@ impl Manifests {
         assumed.into_iter().filter(|name| told.insert(name.clone())).collect()
     }
 
+    /// The labels of a Namespace. Where no manifest has it and they decide something, it counts as asked for.
+    pub fn namespace_labels(&self, name: &str, decide: bool) -> Option<json::Object> {
+        let object = self.namespace(name, decide);
+        json::object(&object, &["metadata", "labels"]).cloned()
+    }
+
     /// The API server labels every Namespace with its name.
-    fn namespace(&self, name: &str) -> Value {
+    fn namespace(&self, name: &str, is_asked_for: bool) -> Value {
         let mut object = self.object("v1", "Namespace", None, name).unwrap_or_else(|| {
-            self.assumed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+            if is_asked_for {
+                self.assumed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+            }
             json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": self.namespace_labels}
             })
@@ -86,7 +94,7 @@ impl Cluster for Manifests {
     fn get(&self, resource: &ResourceRequest) -> Result<Vec<u8>, ClusterError> {
         let ResourceRequest { api_version, kind, name, namespace, .. } = resource;
         let found = match (api_version.as_str(), kind.as_str()) {
-            ("v1", "Namespace") => Some(self.namespace(name)),
+            ("v1", "Namespace") => Some(self.namespace(name, true)),
             _ => self.object(api_version, kind, namespace.as_deref(), name),
         };
         let found = found.ok_or(ClusterError::NotFound)?;

@@ -7,6 +7,7 @@ mod cluster;
 mod kept;
 mod label;
 mod lookup;
+mod policy;
 mod request;
 mod settings;
 
@@ -25,12 +26,14 @@ pub use self::cluster::Manifests;
 pub use self::kept::{now, with_kept};
 pub use self::label::label;
 pub use self::lookup::{Answers, context, pod_request};
-pub use self::settings::{Assembled, assemble, of_files, of_text, with_policy};
+pub use self::policy::{Heed, doubts};
+pub use self::settings::{Assembled, Given, Origin, assemble, of_files, of_text, with_policy};
 use crate::manifest::Manifest;
 use crate::module;
+use crate::report::locate;
 use crate::terminal::Terminal;
 use crate::workload::Template;
-use crate::workload::{admission, pod};
+use crate::workload::{admission, kinds, pod, shape};
 
 /// Everything that decides about a Pod.
 pub struct Preview {
@@ -41,6 +44,8 @@ pub struct Preview {
     cluster: Arc<Manifests>,
     accounts: Arc<Accounts>,
     namespace: String,
+    /// The manifest of the Kubewarden policy that has the settings.
+    policy: Option<Value>,
 }
 
 /// A Pod and what the policy says to it.
@@ -62,7 +67,19 @@ impl Preview {
         let decoded = Settings::decode(settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
         let assume = if situation.assume_service_accounts { Assume::Missing } else { Assume::Nothing };
         let accounts = Arc::new(Accounts::new(Arc::clone(&cluster) as _, assume));
-        Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone() }
+        Self { module, settings, decoded, cluster, accounts, namespace: situation.namespace.clone(), policy: None }
+    }
+
+    /// The same under the Kubewarden policy that has the settings, given as its manifest.
+    #[must_use]
+    pub fn under(self, policy: Option<Value>) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Says what Kubewarden makes of the answer to a Pod of `namespace`; `is_changed`: whether the module changes it.
+    pub fn heed(&self, pod: &Value, namespace: &str, is_changed: bool) -> Heed {
+        let policy = self.policy.as_ref();
+        policy.map(|policy| policy::heed(policy, (pod, namespace), &self.cluster, is_changed)).unwrap_or_default()
     }
 
     /// Whether a policy server would start with the settings; if not, what the module says about them.
@@ -158,6 +175,30 @@ pub fn module(terminal: &mut Terminal) -> anyhow::Result<Module> {
         writeln!(terminal.err(), "compiling the policy, which is kept for the next time")?;
     }
     loading.join().map_err(|_| anyhow::anyhow!("the built-in module cannot be loaded"))?
+}
+
+/// Whether the manifests that describe the situation can be read: all that stand beside the input, and whatever was
+/// meant to be a `SidecarSet`. What is wrong is told.
+pub fn is_understood<'a>(
+    beside: &'a [Manifest],
+    input: impl IntoIterator<Item = &'a Manifest>,
+    terminal: &mut Terminal,
+) -> bool {
+    let is_set = |manifest: &&Manifest| {
+        let text = |key: &str| json::text(&manifest.value, &[key]);
+        kinds::is_sidecar_set(text("apiVersion"), text("kind"))
+    };
+    let mut is_understood = true;
+    for manifest in beside.iter().chain(input.into_iter().filter(is_set)) {
+        // The settings that a SidecarSet becomes a part of say what is wrong with it.
+        let is_known = is_set(&manifest) && kinds::misspelt(&manifest.value).is_none();
+        let problems = if is_known { Vec::new() } else { shape::problems(&manifest.value) };
+        for problem in locate::told(manifest, &problems) {
+            is_understood = false;
+            terminal.error(&anyhow::anyhow!("{problem}"));
+        }
+    }
+    is_understood
 }
 
 /// The cluster that manifests describe.

@@ -1,22 +1,47 @@
 //! The policy's settings, from a file and from the manifests beside it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
+use pillion_core::field::{FieldError, FieldPath};
 use pillion_core::settings::Settings;
 use pillion_core::{json, names};
 use serde_json::{Value, json};
 
 use crate::manifest::{self, Manifest, Source};
+use crate::report::locate;
 
 /// Settings and where their SidecarSets came from.
 #[derive(Debug)]
 pub struct Assembled {
     /// The settings.
     pub value: Value,
-    /// For each of `sidecarSets`, the file and the line of its manifest; `None` for those of the settings' file.
-    places: Vec<Option<String>>,
+    /// For each of `sidecarSets`, its manifest; `None` for those of the settings' file.
+    manifests: Vec<Option<Manifest>>,
+    /// The place of the settings themselves.
+    origin: Option<Origin>,
+}
+
+/// Settings as they were given.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The settings; null where there are none.
+    pub value: Value,
+    /// The manifest of the Kubewarden policy that has them.
+    pub policy: Option<Value>,
+    /// Their place; absent where there are none.
+    pub origin: Option<Origin>,
+}
+
+/// The place of settings.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The document.
+    pub manifest: Manifest,
+    /// The path of the settings in it; empty where it is nothing else.
+    pub base: FieldPath,
 }
 
 /// Reads settings: an object of settings, or the policy of Kubewarden that has them.
@@ -26,14 +51,14 @@ pub struct Assembled {
 /// # Errors
 /// As [`with_policy`].
 pub fn of_files(path: &Path) -> anyhow::Result<Value> {
-    with_policy(path).map(|(settings, _)| settings)
+    with_policy(path).map(|given| given.value)
 }
 
-/// [`of_files`], and the manifest of the policy where the settings stand in one.
+/// [`of_files`], with where the settings stand, and the manifest of the policy where they stand in one.
 ///
 /// # Errors
 /// Where the file cannot be read, holds no settings, or leaves open which policy is meant.
-pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
+pub fn with_policy(path: &Path) -> anyhow::Result<Given> {
     among(manifest::read(&[path.to_owned()], false)?, &path.display().to_string())
 }
 
@@ -42,11 +67,10 @@ pub fn with_policy(path: &Path) -> anyhow::Result<(Value, Option<Value>)> {
 /// # Errors
 /// As [`with_policy`].
 pub fn of_text(name: &str, text: String) -> anyhow::Result<Value> {
-    let source = Source { name: name.to_owned(), text };
-    among(manifest::parse(&Arc::new(source))?, name).map(|(settings, _)| settings)
+    among(manifest::parse(&Arc::new(Source::new(name, text)))?, name).map(|given| given.value)
 }
 
-fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Option<Value>)> {
+fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
     let is_policy = |manifest: &Manifest| {
         json::text(&manifest.value, &["apiVersion"]).starts_with("policies.kubewarden.io/")
             && matches!(json::text(&manifest.value, &["kind"]), "ClusterAdmissionPolicy" | "AdmissionPolicy")
@@ -56,14 +80,19 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<(Value, Opt
     let candidates = if for_pods.is_empty() { &policies } else { &for_pods };
     match candidates.as_slice() {
         [policy] => {
-            let settings = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();
-            Ok((settings, Some(policy.value.clone())))
+            let value = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();
+            let origin = Origin { manifest: (*policy).clone(), base: FieldPath::new("spec.settings") };
+            Ok(Given { value, policy: Some(policy.value.clone()), origin: Some(origin) })
         }
         [] => match (manifests.pop(), manifests.is_empty()) {
-            (None, _) => Ok((Value::Null, None)),
-            (Some(settings), true) if settings.value.get("kind").is_none() => Ok((settings.value, None)),
+            (None, _) => Ok(Given::default()),
+            (Some(manifest), true) if manifest.value.get("kind").is_none() => {
+                let value = manifest.value.clone();
+                Ok(Given { value, policy: None, origin: Some(Origin { manifest, base: FieldPath::default() }) })
+            }
             (Some(other), true) => bail!(
-                "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets are given with --sidecar-sets",
+                "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets stand under sidecarSets in \
+                 the settings, or in files of their own",
                 json::text(&other.value, &["kind"])
             ),
             (Some(_), false) => bail!("{name}: several documents, none of them a ClusterAdmissionPolicy"),
@@ -92,21 +121,23 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
         "" => pillion_core::settings::SYSTEM_NAMESPACE.to_owned(),
         namespace => namespace.to_owned(),
     };
-    let mut places = vec![None; json::items(&settings, &["sidecarSets"]).len()];
+    let mut sources = vec![None; json::items(&settings, &["sidecarSets"]).len()];
+    let mut sets = Joined::of(&settings, "sidecarSets");
+    let mut revisions = Joined::of(&settings, "controllerRevisions");
     for manifest in manifests {
         let object = &manifest.value;
         let api_version = json::text(object, &["apiVersion"]);
         match json::text(object, &["kind"]) {
-            "SidecarSet" if api_version.starts_with("apps.kruise.io/") && add(&mut settings, "sidecarSets", object) => {
-                places.push(Some(format!("{}:{}", manifest.source.name, manifest.line())));
+            "SidecarSet" if api_version.starts_with("apps.kruise.io/") && sets.add(&mut settings, object) => {
+                sources.push(Some(manifest.clone()));
             }
             "ControllerRevision" if is_revision_of_a_set(object, &system) => {
-                add(&mut settings, "controllerRevisions", object);
+                revisions.add(&mut settings, object);
             }
             _ => {}
         }
     }
-    Assembled { value: settings, places }
+    Assembled { value: settings, manifests: sources, origin: None }
 }
 
 /// Other controllers keep ControllerRevisions too, and their names need not be unique between namespaces.
@@ -116,40 +147,65 @@ fn is_revision_of_a_set(object: &Value, system_namespace: &str) -> bool {
         && json::at(object, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some()
 }
 
-/// Adds an object to a list of the settings; `false` where it is there already, or where there is no list.
-fn add(settings: &mut Value, key: &str, object: &Value) -> bool {
-    let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, key));
-    match list {
-        Some(list) if !list.contains(object) => {
-            list.push(object.clone());
-            true
+/// A list of the settings that manifests join, and what is in it.
+struct Joined {
+    key: &'static str,
+    /// The objects by their text, so that none is compared with all others.
+    known: BTreeSet<String>,
+}
+
+impl Joined {
+    fn of(settings: &Value, key: &'static str) -> Self {
+        Self { key, known: json::items(settings, &[key]).iter().map(Value::to_string).collect() }
+    }
+
+    /// Adds an object; `false` where it is there already, or where there is no list.
+    fn add(&mut self, settings: &mut Value, object: &Value) -> bool {
+        let list = settings.as_object_mut().and_then(|settings| json::list_mut(settings, self.key));
+        match list {
+            Some(list) if self.known.insert(object.to_string()) => {
+                list.push(object.clone());
+                true
+            }
+            _ => false,
         }
-        _ => false,
     }
 }
 
 impl Assembled {
+    /// The same with the place of the settings, for messages.
+    #[must_use]
+    pub fn read_from(self, origin: Option<Origin>) -> Self {
+        Self { origin, ..self }
+    }
+
     /// Whether there is any `SidecarSet`.
     pub fn has_sidecar_sets(&self) -> bool {
         let has = |path: &[&str]| !json::text(&self.value, path).is_empty();
         !json::items(&self.value, &["sidecarSets"]).is_empty() || has(&["bundle"]) || has(&["bundleRef", "name"])
     }
 
-    /// Everything that is wrong with the settings, one line each, with the place of the `SidecarSet` where it came
-    /// from a manifest.
+    /// Everything that is wrong with the settings, one line each, with the file and the line of the field where the
+    /// `SidecarSet` came from a manifest.
     pub fn problems(&self) -> Vec<String> {
         let errors = Settings::decode(self.value.clone()).map_or_else(|errors| errors, |settings| settings.validate());
-        errors.iter().map(|error| self.placed(&error.to_string())).collect()
+        errors.iter().map(|error| self.placed(error)).collect()
     }
 
     /// `sidecarSets[1].spec...` as `sets.yaml:7: spec...`, where the second one stands there.
-    fn placed(&self, error: &str) -> String {
+    fn placed(&self, error: &FieldError) -> String {
         let place = || {
-            let (index, rest) = error.strip_prefix("sidecarSets[")?.split_once(']')?;
-            let place = self.places.get(index.parse::<usize>().ok()?)?.as_ref()?;
-            Some(format!("{place}: {}", rest.strip_prefix('.').unwrap_or(rest)))
+            let (index, rest) = error.path.as_str().strip_prefix("sidecarSets[")?.split_once(']')?;
+            let manifest = self.manifests.get(index.parse::<usize>().ok()?)?.as_ref()?;
+            let path = FieldPath::new(rest.strip_prefix('.').unwrap_or(rest));
+            let error = FieldError { path, ..error.clone() };
+            Some(format!("{}: {error}", locate::line(manifest, &error)))
         };
-        place().unwrap_or_else(|| format!("settings: {error}"))
+        let settings = || {
+            let Origin { manifest, base } = self.origin.as_ref()?;
+            Some(format!("{}: settings: {error}", locate::line(manifest, &error.clone().below(base))))
+        };
+        place().or_else(settings).unwrap_or_else(|| format!("settings: {error}"))
     }
 }
 
@@ -171,7 +227,7 @@ mod tests {
 
     fn manifests(objects: &[Value]) -> Vec<Manifest> {
         let text: Vec<String> = objects.iter().map(|object| format!("---\n{object}\n")).collect();
-        manifest::parse(&Arc::new(Source { name: "sets.yaml".to_owned(), text: text.concat() })).unwrap()
+        manifest::parse(&Arc::new(Source::new("sets.yaml", text.concat()))).unwrap()
     }
 
     #[test]
@@ -223,7 +279,7 @@ mod tests {
         "apiVersion: policies.kubewarden.io/v1\nkind: AdmissionPolicy\nmetadata: {name: a}\n---\napiVersion: policies.kubewarden.io/v1\nkind: AdmissionPolicy\nmetadata: {name: b}\n",
         Err("several policies (a, b); leave one in the file")
     )]
-    #[case::a_sidecar_set("kind: SidecarSet\n", Err("but a SidecarSet; SidecarSets are given with --sidecar-sets"))]
+    #[case::a_sidecar_set("kind: SidecarSet\n", Err("but a SidecarSet; SidecarSets stand under sidecarSets"))]
     #[case::documents("a: 1\n---\nb: 1\n", Err("several documents"))]
     #[case::a_list("- a\n", Err("this is a list"))]
     fn settings_are_read_from_files(#[case] text: &str, #[case] expected: Result<Value, &str>) {

@@ -2,12 +2,14 @@
 
 mod github;
 mod json;
+pub mod locate;
 mod place;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
@@ -77,7 +79,8 @@ pub fn write(findings: &[Finding], format: Format, out: &mut dyn Write) -> io::R
 /// Puts findings into the order of the files and lines, and leaves out what was found twice. `files` are the names of
 /// the files in the order in which they were given.
 pub fn sort(findings: &mut Vec<Finding>, files: &[String]) {
-    let rank = |finding: &Finding| files.iter().position(|file| *file == finding.place.source.name);
+    let ranks: BTreeMap<&str, usize> = files.iter().enumerate().map(|(rank, file)| (file.as_str(), rank)).collect();
+    let rank = |finding: &Finding| ranks.get(finding.place.source.name.as_str()).copied();
     findings.sort_by_cached_key(|finding| {
         let span = &finding.place.span;
         (rank(finding), span.start, finding.severity, span.end, finding.path.clone(), finding.message.clone())

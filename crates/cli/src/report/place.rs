@@ -33,7 +33,7 @@ impl Place {
     /// The character at a position; the end of the line, or of the text, where it is shorter.
     pub fn at(source: &Arc<Source>, line: usize, column: usize) -> Self {
         let text = &source.text;
-        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let start = source.line_start(line);
         let rest = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
         let offset = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(offset, _)| offset);
         Self::new(source, start + offset..start + offset)
@@ -41,12 +41,12 @@ impl Place {
 
     /// Where it starts.
     pub fn start(&self) -> Position {
-        position(&self.source.text, self.span.start)
+        position(&self.source, self.span.start)
     }
 
     /// Where it ends: the position after its last character.
     pub fn end(&self) -> Position {
-        position(&self.source.text, self.span.end)
+        position(&self.source, self.span.end)
     }
 
     /// The line in which it starts, without the line break, and the part of it that is meant, as bytes of that line.
@@ -86,9 +86,8 @@ fn floor(text: &str, mut at: usize) -> usize {
     at
 }
 
-fn position(text: &str, offset: usize) -> Position {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Position { line, column }
+fn position(source: &Source, offset: usize) -> Position {
+    let line = source.line(offset);
+    let before = source.text.get(source.line_start(line)..offset).unwrap_or_default();
+    Position { line, column: before.chars().count() + 1 }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::manifest::Source;
 
 fn source(text: &str) -> Arc<Source> {
-    Arc::new(Source { name: "sets/a.yaml".to_owned(), text: text.to_owned() })
+    Arc::new(Source::new("sets/a.yaml", text))
 }
 
 fn finding(text: &str, needle: &str) -> Finding {
@@ -119,7 +119,7 @@ fn positions_become_places(#[case] line: usize, #[case] column: usize, #[case] s
 fn findings_are_sorted_by_file_and_place_and_none_stands_twice() {
     let text = "a: b\nc: d\n";
     let mut other = finding(text, "a");
-    other.place = Place::new(&Arc::new(Source { name: "first.yaml".to_owned(), text: text.to_owned() }), 0..1);
+    other.place = Place::new(&Arc::new(Source::new("first.yaml", text)), 0..1);
     let warning = Finding { severity: Severity::Warning, ..finding(text, "a") };
     let mut findings = vec![finding(text, "d"), warning.clone(), finding(text, "a"), finding(text, "d"), other.clone()];
     sort(&mut findings, &["first.yaml".to_owned(), "sets/a.yaml".to_owned()]);

@@ -55,15 +55,19 @@ fn is_filled_in_alias(key: &str, original: &Value, before: &Map<String, Value>, 
 fn list(original: &Value, before: &[Value], after: &[Value]) -> Vec<Value> {
     let original = original.as_array().map_or(&[][..], Vec::as_slice);
     let mut used = vec![false; before.len()];
+    // The items before this one are all used: most lists keep their order, and are gone through once.
+    let mut first = 0;
     let mut carried = Vec::with_capacity(after.len());
     for new in after {
         let mut find = |is_it: &dyn Fn(&Value) -> bool| {
-            let mut candidates = before.iter().zip(used.iter_mut()).enumerate();
+            let mut candidates = before.iter().zip(used.iter_mut()).enumerate().skip(first);
             let (index, (old, used)) = candidates.find(|(_, (old, used))| !**used && is_it(old))?;
             *used = true;
             Some((index, old))
         };
-        match find(&|old| old == new).or_else(|| find(&|old| is_same_item(old, new))) {
+        let found = find(&|old| old == new).or_else(|| find(&|old| is_same_item(old, new)));
+        first += used.iter().skip(first).take_while(|used| **used).count();
+        match found {
             Some((index, old)) => match original.get(index) {
                 Some(original) => carried.push(carry(original, old, new)),
                 None if admission::is_token(new) => {}

@@ -1,11 +1,13 @@
 //! Where objects carry Pods, and what becomes of those Pods before a webhook sees them.
 //!
-//! There is no list of kinds: whatever has a Pod template under a key named `template` or `...Template` is a
-//! workload. That covers Kubernetes' own, OpenKruise's, Argo's and most others.
+//! An object is a workload if it has a Pod template under a key named `template` or `...Template`, also where its kind is
+//! not known. Kinds that are known must have one ([`shape`]).
 
 pub mod admission;
 pub mod carry;
+pub mod kinds;
 pub mod pod;
+pub mod shape;
 
 use pillion_core::json;
 use serde_json::Value;
@@ -89,11 +91,16 @@ fn search(value: &Value, pointer: &mut String, owner: (&str, &str), depth: usize
     }
 }
 
+fn is_named_as_template(key: &str) -> bool {
+    key == "template" || key.ends_with("Template")
+}
+
 /// A Pod template has a `spec` with containers.
 fn is_template(key: &str, value: &Value) -> bool {
-    let named = key == "template" || key.ends_with("Template");
     let containers = json::items(value, &["spec", "containers"]);
-    named && !containers.is_empty() && containers.iter().all(|container| container.get("name").is_some())
+    is_named_as_template(key)
+        && !containers.is_empty()
+        && containers.iter().all(|container| container.get("name").is_some())
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use crate::manifest::{Source, parse};
 use serde_json::Value;
 
 fn read(text: &str) -> Vec<crate::manifest::Manifest> {
-    parse(&Arc::new(Source { name: "t".to_owned(), text: text.to_owned() }))
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+    parse(&Arc::new(Source::new("t", text))).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn printed(value: &Value) -> String {

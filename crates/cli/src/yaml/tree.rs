@@ -1,6 +1,7 @@
 //! JSON whose objects keep an order. `serde_json`'s maps are sorted, and people's manifests are not.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
@@ -48,7 +49,9 @@ impl Tree {
         let mut below = |key: &str, value: &Value| {
             pointer.push('/');
             pointer.push_str(&manifest::token(key));
-            let place = manifest.key_at(pointer).map_or(usize::MAX, |range| range.start);
+            // An item of a list may have its kind from the list.
+            let absent = if FIRST.iter().take(2).any(|first| *first == key) { 0 } else { usize::MAX };
+            let place = manifest.key_at(pointer).map_or(absent, |range| range.start);
             let tree = Self::placed(value, manifest, pointer);
             pointer.truncate(length);
             (place, tree)
@@ -82,9 +85,10 @@ impl Tree {
                 let kept =
                     old.iter().filter_map(|(key, tree)| new.get(key).map(|value| (key.clone(), tree.order(value))));
                 let mut entries: Vec<_> = kept.collect();
+                let known: BTreeSet<&str> = old.iter().map(|(key, _)| key.as_str()).collect();
                 let mut added: Vec<_> = new
                     .iter()
-                    .filter(|(key, _)| old.iter().all(|(known, _)| known != *key))
+                    .filter(|(key, _)| !known.contains(key.as_str()))
                     .map(|(key, value)| (key.clone(), Self::conventional(value)))
                     .collect();
                 added.sort_by(|(one, _), (other, _)| by_convention(one, other));
@@ -93,9 +97,13 @@ impl Tree {
             }
             (Self::List(old), Value::Array(new)) => Self::List(
                 new.iter()
-                    .map(|item| match old.iter().find(|tree| tree.is_same_item(item)) {
-                        Some(tree) => tree.order(item),
-                        None => Self::conventional(item),
+                    .enumerate()
+                    // Most items stand where they stood.
+                    .map(|(index, item)| {
+                        match old.get(index).into_iter().chain(old).find(|tree| tree.is_same_item(item)) {
+                            Some(tree) => tree.order(item),
+                            None => Self::conventional(item),
+                        }
                     })
                     .collect(),
             ),

@@ -50,7 +50,7 @@ fn explain_tells_of_a_merged_account_whether_it_is_ready() {
     assert_eq!(missing.code, 1, "{}", missing.err);
     insta::assert_snapshot!(missing.out, @r#"
     Deployment shop/web: the policy refuses it (503)
-      spec.serviceAccountName: ServiceAccount "sidecarset-merged-c1c364c813e3611b" in namespace "shop", merged for the SidecarSets agent,metrics, is not there yet [G5]
+      spec.serviceAccountName: ServiceAccount "sidecarset-merged-c1c364c813e3611b" in namespace "shop", merged for the SidecarSets agent,metrics, is not there yet
         to do: the controller prepares it; try again
       ServiceAccount sidecarset-merged-c1c364c813e3611b is merged for agent, metrics: not ready
       agent    would be injected (Pods with app=web), but the Pod is refused

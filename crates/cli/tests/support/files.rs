@@ -25,7 +25,7 @@ pub fn text(name: &str) -> String {
 
 /// The objects of a YAML text, which messages call `name`.
 pub fn objects(name: &str, text: &str) -> Vec<Value> {
-    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
+    let source = Arc::new(Source::new(name, text));
     parse(&source).unwrap().into_iter().map(|manifest| manifest.value).collect()
 }
 

@@ -3,10 +3,25 @@
 use super::finding::{Finding, Kind};
 use crate::field::FieldPath;
 use crate::json::Object;
+use crate::names;
 use crate::selector::{Op, Requirement, Selector, Values, label_of};
 
 /// The most labels that are shown of an object that lacks the one in question.
 const SHOWN: usize = 8;
+
+/// Labels that controllers write into the Pods that they make.
+const OF_CONTROLLERS: [&str; 10] = [
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",
+    "batch.kubernetes.io/job-name",
+    "controller-revision-hash",
+    "controller-uid",
+    "job-name",
+    "pod-template-generation",
+    "pod-template-hash",
+    "statefulset.kubernetes.io/pod-name",
+];
 
 /// What a Pod is called.
 pub const POD: &str = "Pod";
@@ -41,8 +56,18 @@ impl Labelled<'_> {
             Some(value) => format!("{} has \"{value}\", wanted {wanted}", self.name),
             None => format!("{} has no label \"{key}\"{}, wanted {wanted}", self.name, self.others()),
         };
-        let who = if self.name == POD { "the Pod or its template" } else { "the Namespace" };
+        let is_pod = self.name == POD;
+        let who = if is_pod { "the Pod or its template" } else { "the Namespace" };
+        // The API server writes this label, and every Namespace has it.
+        let is_name = !is_pod && key == names::NAMESPACE_NAME_LABEL;
         let remedy = match (requirement.op, requirement.values.iter().next()) {
+            (Op::In, Some(value)) if is_name => {
+                format!("create the Pod in Namespace \"{value}\", or change the selector")
+            }
+            _ if is_name => "create the Pod in another Namespace, or change the selector".to_owned(),
+            _ if is_pod && OF_CONTROLLERS.contains(&key) => {
+                format!("change the selector: {key} is the label of the controller that makes the Pod")
+            }
             (Op::In, Some(value)) => format!("label {who} {key}={value}, or change the selector"),
             (Op::NotIn | Op::DoesNotExist, _) => format!("take label {key} from {who}, or change the selector"),
             (Op::In | Op::Exists, _) => format!("label {who} with {key}, or change the selector"),
@@ -103,4 +128,53 @@ fn places<'s, 'a>(
         };
         (place, requirement)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::label(POD, "app", "In", "label the Pod or its template app=a, or change the selector")]
+    #[case::no_such_label(POD, "app", "NotIn", "take label app from the Pod or its template, or change the selector")]
+    #[case::label_of_a_controller(
+        POD,
+        "pod-template-hash",
+        "In",
+        "change the selector: pod-template-hash is the label of the controller that makes the Pod"
+    )]
+    #[case::label_of_the_namespace(
+        "Namespace \"x\"",
+        "team",
+        "NotIn",
+        "take label team from the Namespace, or change the selector"
+    )]
+    #[case::name_of_the_namespace(
+        "Namespace \"x\"",
+        names::NAMESPACE_NAME_LABEL,
+        "In",
+        "create the Pod in Namespace \"a\", or change the selector"
+    )]
+    #[case::name_of_another_namespace(
+        "Namespace \"x\"",
+        names::NAMESPACE_NAME_LABEL,
+        "NotIn",
+        "create the Pod in another Namespace, or change the selector"
+    )]
+    fn remedies_can_be_carried_out(
+        #[case] name: &str,
+        #[case] key: &str,
+        #[case] operator: &str,
+        #[case] remedy: &str,
+    ) {
+        let found = if operator == "In" { "b" } else { "a" };
+        let labels = json!({ key: found });
+        let selector = json!({"matchExpressions": [{"key": key, "operator": operator, "values": ["a"]}]});
+        let labelled = Labelled { name, labels: labels.as_object(), kind: Kind::PodLabel };
+        let findings = labelled.unsatisfied(&Selector::parse_known(&selector), &FieldPath::new("spec.selector"));
+        assert_eq!(findings.iter().map(|finding| finding.remedy.as_str()).collect::<Vec<_>>(), [remedy]);
+    }
 }

@@ -3,13 +3,12 @@
 mod documents;
 mod identity;
 mod lint;
-mod locate;
+mod misspelt;
 mod sets;
 mod settings;
 mod subject;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -20,11 +19,13 @@ use pillion_core::field::FieldPath;
 use serde_json::Value;
 
 use self::documents::{Document, Role, role};
+pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::subject::Spot;
 use crate::manifest::{self, Manifest, Source};
-use crate::report::{self, Finding, Format, Place, Severity};
+use crate::report::{self, Finding, Format, Place, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
+use crate::words;
 
 const EXAMPLES: &str = "Examples:
   pillion check test_data/settings-log-agent.json

@@ -12,7 +12,7 @@ use super::*;
 
 fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let text = serde_json::to_string_pretty(settings).unwrap();
-    let source = Arc::new(Source { name: "settings.json".to_owned(), text });
+    let source = Arc::new(Source::new("settings.json", text));
     let manifest = manifest::parse(&source).ok()?.pop()?;
     // What YAML reads is what is judged.
     assert_eq!(&manifest.value, settings);
@@ -85,7 +85,7 @@ proptest! {
         let json = serde_json::to_string_pretty(&settings).unwrap();
         let yaml = crate::yaml::document(&crate::yaml::Tree::conventional(&settings));
         for text in [json, yaml] {
-            let source = Arc::new(Source { name: "settings.yaml".to_owned(), text });
+            let source = Arc::new(Source::new("settings.yaml", text));
             let Some(manifest) = manifest::parse(&source).ok().and_then(|mut all| all.pop()) else { continue };
             for pointer in pointers(&settings) {
                 let value = settings.pointer(&pointer).unwrap();
@@ -103,7 +103,7 @@ proptest! {
                 // Large numbers lose digits in YAML.
                 let printed = value.to_string();
                 if is_simple && text != printed {
-                    let read = manifest::parse(&Arc::new(Source { name: String::new(), text: format!("v: {text}\n") }));
+                    let read = manifest::parse(&Arc::new(Source::new("", format!("v: {text}\n"))));
                     prop_assert_eq!(&read.unwrap()[0].value["v"], value, "{} in {}", path, text);
                 }
             }

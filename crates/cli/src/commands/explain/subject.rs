@@ -7,18 +7,16 @@ use pillion_core::explain::identity::PodIdentity;
 use pillion_core::explain::{self, Decision, Explained};
 use pillion_core::field::FieldPath;
 use pillion_core::json;
-use pillion_core::lookup::{Answer, Lookup, ObjectRef};
 use pillion_core::outcome::{Outcome, Verdict};
-use pillion_core::pod::Pod;
 use pillion_core::request::{Request, Target};
 use pillion_core::settings::Settings;
 use pillion_host::ValidationResponse;
 use serde_json::Value;
 
-use super::policy;
 use crate::manifest::Manifest;
-use crate::preview::{Answers, Manifests, Preview, context, label, pod_request};
-use crate::workload;
+use crate::preview::{Manifests, Preview, context, label, pod_request};
+use crate::report::locate;
+use crate::workload::{self, kinds, shape};
 
 /// A Pod that is to be explained.
 #[derive(Debug)]
@@ -27,8 +25,17 @@ pub struct Subject {
     pub label: String,
     /// `pods.yaml:7`.
     pub place: String,
+    /// The question about it.
+    pub question: Question,
+}
+
+/// A question about a Pod.
+#[derive(Debug)]
+pub enum Question {
     /// The AdmissionRequest for it.
-    pub request: Value,
+    Request(Value),
+    /// Nothing: the API server refuses it before, for these reasons, each with its place.
+    Malformed(Vec<String>),
 }
 
 /// A Pod that was explained.
@@ -44,6 +51,8 @@ pub struct Told {
     pub policy: Vec<Finding>,
     /// Why Kubewarden refuses what the policy makes of the Pod.
     pub forbidden: Option<Finding>,
+    /// Whether the API server refuses it before a policy is asked; the reasons are those that are about no `SidecarSet`.
+    pub is_malformed: bool,
     /// What is about no single `SidecarSet`.
     pub pod: Vec<Finding>,
     /// The SidecarSets, in the order of injection.
@@ -71,17 +80,24 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
         let namespace = json::text(request, &["namespace"]);
         let made = json::at(request, &["object"]).filter(|object| !object.is_null());
         let made = made.or_else(|| json::at(request, &["oldObject"])).unwrap_or(&Value::Null);
-        return vec![Subject { label: label(made, namespace), place, request: request.clone() }];
+        let question = Question::Request(request.clone());
+        return vec![Subject { label: label(made, namespace), place, question }];
+    }
+    let templates = workload::templates(object);
+    let errors = shape::problems(object);
+    if !errors.is_empty() {
+        let is_pod = !templates.is_empty() || kinds::of(object).is_some();
+        let label = label(object, if is_pod { preview.namespace(object) } else { "" });
+        return vec![Subject { label, place, question: Question::Malformed(locate::told(manifest, &errors)) }];
     }
     let mut subjects = Vec::new();
-    let templates = workload::templates(object);
     for template in &templates {
         let Some(request) = preview.request(object, template) else { continue };
         let mut label = label(object, preview.namespace(object));
         if templates.len() > 1 {
             label = format!("{label} ({})", template.pointer.trim_start_matches('/').replace('/', "."));
         }
-        subjects.push(Subject { label, place: place.clone(), request });
+        subjects.push(Subject { label, place: place.clone(), question: Question::Request(request) });
     }
     subjects
 }
@@ -96,57 +112,94 @@ fn request_in(object: &Value) -> Option<&Value> {
 }
 
 impl Subject {
-    /// The explanation, with what `answers` look-ups, beside the module's `answer`; `policy` is the manifest that the
-    /// settings stood in.
-    pub fn explained(
-        self,
-        settings: &Settings,
-        policy: Option<&Value>,
-        cluster: &Manifests,
-        (answers, answer): (Answers<'_>, ValidationResponse),
-    ) -> Told {
-        let Self { label, place, request } = self;
+    /// Whether the API server refuses it before a policy is asked.
+    pub fn is_malformed(&self) -> bool {
+        matches!(self.question, Question::Malformed(_))
+    }
+
+    /// The explanation, beside the answer of the module.
+    ///
+    /// # Errors
+    /// Where the module gives no answer.
+    pub fn explained(self, settings: &Settings, preview: &Preview, cluster: &Manifests) -> anyhow::Result<Told> {
+        let Self { label, place, question } = self;
         let of = settings.sidecar_sets.len();
+        let request = match question {
+            Question::Request(request) => request,
+            Question::Malformed(errors) => return Ok(malformed(label, place, of, errors)),
+        };
+        let answer = preview.ask(&request)?;
         let refusal = answer.message.clone().filter(|_| !answer.accepted);
         let told = |namespace: &str, pod: Vec<Finding>, sets: Vec<Explained>, outcome: Option<Outcome>| {
             let injected = sets.iter().filter(|set| matches!(set.decision, Decision::Injected(_))).count();
             let (policy, forbidden) = (Vec::new(), None);
             let namespace = namespace.to_owned();
             let identity = None;
-            Told { label, place, namespace, policy, forbidden, pod, sets, identity, of, injected, outcome, answer }
+            let is_malformed = false;
+            Told {
+                label,
+                place,
+                namespace,
+                policy,
+                forbidden,
+                is_malformed,
+                pod,
+                sets,
+                identity,
+                of,
+                injected,
+                outcome,
+                answer,
+            }
         };
         let request = match Request::decode(request) {
             Ok(request) => request,
             Err(refusal) => {
                 let findings = refusal.reasons().map(Finding::from).collect();
-                return told("", findings, Vec::new(), Some(refusal.into()));
+                return Ok(told("", findings, Vec::new(), Some(refusal.into())));
             }
         };
         if request.target() != Target::PodCreate {
             let findings = iter::once(not_a_creation(&request)).chain(refusal.map(refused)).collect();
-            return told(&request.namespace, findings, Vec::new(), None);
+            return Ok(told(&request.namespace, findings, Vec::new(), None));
         }
+        let answers = preview.answers();
         let mut explanation = explain::explain(pod_request(&request), context(settings, &answers));
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(assumed);
         }
         let mut told = told(&explanation.namespace, explanation.pod, explanation.sets, Some(explanation.outcome));
         told.identity = explanation.identity;
-        if let (Some(policy), Ok(pod)) = (policy, Pod::decode(&request.object)) {
-            let found = namespace_labels(cluster, &told.namespace);
-            told.policy = policy::blockers(policy, pod, (&told.namespace, found.as_ref()));
-            let is_changed = told.answer.mutated_object.is_some();
-            told.forbidden = policy::forbids_changes(policy).filter(|_| is_changed && told.policy.is_empty());
-        }
-        told
+        let heed = preview.heed(&request.object, &told.namespace, told.answer.mutated_object.is_some());
+        (told.policy, told.forbidden) = (heed.ignored, heed.forbidden);
+        Ok(told)
     }
 }
 
-fn namespace_labels(cluster: &Manifests, name: &str) -> Option<json::Object> {
-    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
-    match Answers(cluster).get(&object) {
-        Answer::Found(found) => json::object(&found, &["metadata", "labels"]).cloned(),
-        Answer::NotFound | Answer::Failed(_) => None,
+/// The explanation of an object that the API server refuses before a policy is asked.
+fn malformed(label: String, place: String, of: usize, errors: Vec<String>) -> Told {
+    let answer = ValidationResponse {
+        accepted: false,
+        message: Some(errors.join(", ")),
+        code: None,
+        mutated_object: None,
+        audit_annotations: None,
+        warnings: None,
+    };
+    Told {
+        label,
+        place,
+        namespace: String::new(),
+        policy: Vec::new(),
+        forbidden: None,
+        is_malformed: true,
+        pod: errors.into_iter().map(|error| reason(Kind::Undecodable, error)).collect(),
+        sets: Vec::new(),
+        identity: None,
+        of,
+        injected: 0,
+        outcome: None,
+        answer,
     }
 }
 
@@ -166,8 +219,12 @@ fn not_a_creation(request: &Request) -> Finding {
 
 /// What the policy says to a request that is not about injection.
 fn refused(message: String) -> Finding {
+    reason(Kind::Policy, message)
+}
+
+fn reason(kind: Kind, message: String) -> Finding {
     Finding {
-        kind: Kind::Policy,
+        kind,
         path: FieldPath::default(),
         wanted: String::new(),
         found: None,
@@ -187,26 +244,10 @@ fn assumed(set: &mut Explained) {
     }
 }
 
-/// Names the field that the author wrote: v1alpha1 has `spec.namespace`, which becomes a selector when it is read.
-pub fn as_written(set: &mut Explained, settings: &Value) {
-    let Decision::NotInjected(findings) = &mut set.decision else { return };
-    let mut manifests = json::items(settings, &["sidecarSets"]).iter();
-    let manifest = manifests.find(|manifest| json::text(manifest, &["metadata", "name"]) == set.name);
-    let is_short = |manifest: &Value| {
-        json::text(manifest, &["apiVersion"]) == "apps.kruise.io/v1alpha1"
-            && !json::text(manifest, &["spec", "namespace"]).is_empty()
-    };
-    if manifest.is_some_and(is_short) {
-        for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::OtherNamespace) {
-            finding.path = FieldPath::new("spec.namespace");
-        }
-    }
-}
-
 impl Told {
     /// Whether the Pod is refused.
     pub fn is_refused(&self) -> bool {
-        self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())
+        self.is_malformed || self.forbidden.is_some() || (!self.answer.accepted && self.policy.is_empty())
     }
 
     /// Whether the module answers what the rules answer: the decision, the code, and who is injected or refuses.

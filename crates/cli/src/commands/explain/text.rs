@@ -22,11 +22,11 @@ const NAMES: usize = 32;
 pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Result<()> {
     writeln!(out, "{}: {}", told.label, heading(told))?;
     for finding in told.policy.iter().chain(&told.forbidden) {
-        reason(out, "  the policy's ", finding, false, true)?;
+        reason(out, "  the policy's ", finding, true)?;
     }
     let is_refused = !told.answer.accepted;
     for finding in &told.pod {
-        reason(out, "  ", finding, is_refused, true)?;
+        reason(out, "  ", finding, true)?;
     }
     if told.outcome.is_none() || (!told.pod.is_empty() && !is_refused) {
         // No SidecarSet was looked at.
@@ -43,6 +43,9 @@ pub fn write(out: &mut dyn Write, told: &Told, with_remedies: bool) -> io::Resul
 }
 
 fn heading(told: &Told) -> String {
+    if told.is_malformed {
+        return "the API server refuses it before the policy is asked".to_owned();
+    }
     let sets = if told.of == 1 { "SidecarSet" } else { "SidecarSets" };
     let heading = match told.answer.code.filter(|_| !told.answer.accepted) {
         Some(code) => format!("the policy refuses it ({code})"),
@@ -62,8 +65,8 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
     let indent = " ".repeat(width + 6);
     write!(out, "  {name:width$}  ")?;
     match &set.decision {
-        Decision::NotInjected(findings) => reasons(out, "not injected", findings, &indent, (false, with_remedies))?,
-        Decision::Refused(findings) => reasons(out, "refuses the Pod", findings, &indent, (true, true))?,
+        Decision::NotInjected(findings) => reasons(out, "not injected", findings, &indent, with_remedies)?,
+        Decision::Refused(findings) => reasons(out, "refuses the Pod", findings, &indent, true)?,
         Decision::Withheld(matched) => {
             writeln!(out, "would be injected ({}), but the Pod is refused", matching(matched))?;
             revision(out, &matched.revision, &indent)?;
@@ -82,31 +85,21 @@ fn set(out: &mut dyn Write, set: &Explained, width: usize, with_remedies: bool) 
 }
 
 /// One reason stands on the line, several below it.
-fn reasons(
-    out: &mut dyn Write,
-    what: &str,
-    findings: &[Finding],
-    indent: &str,
-    (with_rule, with_remedy): (bool, bool),
-) -> io::Result<()> {
+fn reasons(out: &mut dyn Write, what: &str, findings: &[Finding], indent: &str, with_remedy: bool) -> io::Result<()> {
     write!(out, "{what}:")?;
     if let [finding] = findings {
-        return reason(out, " ", finding, with_rule, false).and_then(|()| remedy(out, indent, finding, with_remedy));
+        return reason(out, " ", finding, false).and_then(|()| remedy(out, indent, finding, with_remedy));
     }
     writeln!(out)?;
     for finding in findings {
-        reason(out, indent, finding, with_rule, false)?;
+        reason(out, indent, finding, false)?;
         remedy(out, &format!("{indent}  "), finding, with_remedy)?;
     }
     Ok(())
 }
 
-fn reason(out: &mut dyn Write, indent: &str, finding: &Finding, with_rule: bool, with_remedy: bool) -> io::Result<()> {
-    write!(out, "{indent}{finding}")?;
-    if with_rule && !finding.kind.rule().is_empty() {
-        write!(out, " [{}]", finding.kind.rule())?;
-    }
-    writeln!(out)?;
+fn reason(out: &mut dyn Write, indent: &str, finding: &Finding, with_remedy: bool) -> io::Result<()> {
+    writeln!(out, "{indent}{finding}")?;
     let below = " ".repeat(indent.len() - indent.trim_start().len() + 2);
     remedy(out, &below, finding, with_remedy)
 }

@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
+
 use crate::manifest::{self, Manifest, Source};
 
 /// A part of a text: one document with its marker and its comments, or text without a document.
@@ -13,9 +15,11 @@ pub struct Chunk {
     pub text: String,
     /// What stands in it: one document, or none.
     pub documents: Vec<Document>,
+    /// Whether it is JSON, which cannot stand as it is in an output of YAML: kubectl reads a stream as one or the other.
+    pub is_json: bool,
 }
 
-/// A document and its objects: itself, or the items where it is a List.
+/// A document and its objects: itself, or the items where it is a list.
 #[derive(Debug)]
 pub struct Document {
     /// The document.
@@ -39,14 +43,15 @@ pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
-            (range, Chunk { text, documents: Vec::new() })
+            let is_json = text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(&text).is_ok();
+            (range, Chunk { text, documents: Vec::new(), is_json })
         })
         .collect();
     for document in documents {
         let start = document.value_at("").map_or(0, |range| range.start);
-        let chunk = chunks.iter_mut().rev().find(|(range, _)| range.start <= start);
-        if let Some((_, chunk)) = chunk {
-            chunk.documents.push(Document { objects: document.objects(), whole: document });
+        let before = chunks.partition_point(|(range, _)| range.start <= start);
+        if let Some((_, chunk)) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
+            chunk.documents.push(Document { objects: document.objects()?, whole: document });
         }
     }
     Ok(chunks.into_iter().map(|(_, chunk)| chunk).filter(Chunk::says_something).collect())
@@ -114,7 +119,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<Chunk> {
-        chunks(&Arc::new(Source { name: "t".to_owned(), text: text.to_owned() })).unwrap()
+        chunks(&Arc::new(Source::new("t", text))).unwrap()
     }
 
     #[rstest]

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::manifest::Manifest;
 use crate::preview::{Admission, Preview, label};
-use crate::workload::{self, Template, carry::carry};
+use crate::report::locate;
+use crate::workload::{self, Template, carry::carry, kinds, shape};
 use crate::yaml::Tree;
 
 use super::documents::Document;
@@ -47,8 +48,21 @@ pub enum Verdict {
     Present(String),
     /// No `SidecarSet` is for it.
     Unmatched,
+    /// The policy would change or refuse the Pod, and Kubewarden does not ask it or takes no notice: every reason.
+    Ignored(Vec<String>),
     /// It is refused: the code and the message.
     Refused(u16, String),
+    /// The policy server refuses what the policy makes of the Pod: why, and what to do.
+    Forbidden(String),
+    /// The API server refuses it before a policy is asked: everything that is wrong, with its place.
+    Malformed(Vec<String>),
+}
+
+impl Verdict {
+    /// Whether the object cannot be created.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused(..) | Self::Forbidden(_) | Self::Malformed(_))
+    }
 }
 
 /// The outcome for one object.
@@ -58,6 +72,8 @@ pub struct Outcome {
     pub printed: Vec<Printed>,
     /// What the policy said, Pod by Pod.
     pub said: Vec<Said>,
+    /// Fields that may not say what was meant, with their place.
+    pub doubts: Vec<String>,
 }
 
 /// What objects come out as.
@@ -72,7 +88,7 @@ pub enum Shape {
 impl Outcome {
     /// Whether the policy refused one of its Pods.
     pub fn is_refused(&self) -> bool {
-        self.said.iter().any(|said| matches!(said.verdict, Verdict::Refused(..)))
+        self.said.iter().any(|said| said.verdict.is_refused())
     }
 }
 
@@ -83,9 +99,15 @@ impl Outcome {
 pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<Timestamp>) -> anyhow::Result<Outcome> {
     let object = &manifest.value;
     let templates = workload::templates(object);
-    let namespaced = if templates.is_empty() { "" } else { preview.namespace(object) };
-    let name = label(object, namespaced);
-    let mut outcome = Outcome::default();
+    let is_namespaced = !templates.is_empty() || kinds::of(object).is_some();
+    let name = label(object, if is_namespaced { preview.namespace(object) } else { "" });
+    let errors = shape::problems(object);
+    if !errors.is_empty() {
+        let (label, verdict) = (name, Verdict::Malformed(locate::told(manifest, &errors)));
+        let said = Said { label, verdict, identities: String::new(), warnings: Vec::new() };
+        return Ok(Outcome { said: vec![said], ..Outcome::default() });
+    }
+    let mut outcome = Outcome { doubts: locate::told(manifest, &shape::doubts(object)), ..Outcome::default() };
     let mut injected = object.clone();
     let mut pods = Vec::new();
     for template in &templates {
@@ -94,7 +116,7 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
             timestamp::set(&admission.before, &mut admission.after, now);
         }
         let label = if templates.len() == 1 { name.clone() } else { format!("{name} ({})", path(template)) };
-        let verdict = verdict(&admission);
+        let verdict = verdict(&mut admission, preview, preview.namespace(object));
         let mut warnings = admission.answer.warnings.take().unwrap_or_default();
         if let Some(place) = injected.pointer_mut(&template.pointer) {
             *place = carry(place, &admission.before, &admission.after);
@@ -102,7 +124,7 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
                 warnings.extend(merged_account(&admission));
             }
         }
-        if shape == Shape::Pods && !matches!(verdict, Verdict::Refused(..)) {
+        if shape == Shape::Pods && !verdict.is_refused() {
             let after = carry(&admission.sent, &admission.before, &admission.after);
             let (before, after) = match template.owner {
                 None => {
@@ -129,13 +151,24 @@ pub fn inject(manifest: &Manifest, preview: &Preview, shape: Shape, now: Option<
     Ok(outcome)
 }
 
-fn verdict(admission: &Admission) -> Verdict {
+/// The answer in short. Where Kubewarden takes no notice of it, the Pod stays as it was.
+fn verdict(admission: &mut Admission, preview: &Preview, namespace: &str) -> Verdict {
+    let is_changed = admission.before != admission.after;
+    let heed = preview.heed(&admission.before, namespace, is_changed);
+    if !heed.ignored.is_empty() && (is_changed || !admission.answer.accepted) {
+        admission.after = admission.before.clone();
+        admission.answer.audit_annotations = None;
+        return Verdict::Ignored(heed.ignored.iter().map(ToString::to_string).collect());
+    }
+    if let Some(finding) = heed.forbidden {
+        return Verdict::Forbidden(format!("{finding}; {}", finding.remedy));
+    }
     let answer = &admission.answer;
     if !answer.accepted {
         return Verdict::Refused(answer.code.unwrap_or_default(), answer.message.clone().unwrap_or_default());
     }
     let sidecars = audited(admission, audit::INJECTED_CONTAINERS);
-    match (admission.before == admission.after, sidecars) {
+    match (!is_changed, sidecars) {
         (true, None) => Verdict::Unmatched,
         (true, Some(sidecars)) => Verdict::Present(sidecars),
         (false, sidecars) => Verdict::Injected(sidecars.unwrap_or_default()),

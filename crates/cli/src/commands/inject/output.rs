@@ -11,7 +11,7 @@ use crate::yaml::{self, Tree};
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// YAML documents; those that nothing changes as they were written.
+    /// YAML documents; those that nothing changes as they were written, unless that was JSON.
     Yaml,
     /// One JSON value: an object, or a List where there are several.
     Json,
@@ -59,7 +59,11 @@ impl Printer {
                     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).flat_map(|outcome| outcome.printed);
                 self.held.extend(printed.map(|printed| printed.after));
             }
-            Form::Yaml if self.verbatim && outcomes.iter().flat_map(|(_, outcomes)| outcomes).all(is_untouched) => {
+            Form::Yaml
+                if self.verbatim
+                    && !chunk.is_json
+                    && outcomes.iter().flat_map(|(_, outcomes)| outcomes).all(is_untouched) =>
+            {
                 let needs_marker = !chunk.documents.is_empty() && !chunk.has_marker();
                 self.text(&chunk.text, needs_marker, terminal)?;
             }
@@ -67,8 +71,7 @@ impl Printer {
                 // Comments are about the object, not about its Pods.
                 let mut head = if self.verbatim { chunk.head() } else { String::new() };
                 for (document, outcomes) in outcomes {
-                    let printed = outcomes.into_iter().flat_map(|outcome| outcome.printed).map(|printed| printed.after);
-                    for tree in self.documents(document, printed.collect()) {
+                    for tree in self.documents(document, outcomes) {
                         let needs_marker = !head.starts_with("---");
                         self.text(&(std::mem::take(&mut head) + &yaml::document(&tree)), needs_marker, terminal)?;
                     }
@@ -79,7 +82,12 @@ impl Printer {
     }
 
     /// The documents that a document becomes.
-    fn documents(&self, document: &Document, printed: Vec<Tree>) -> Vec<Tree> {
+    fn documents(&self, document: &Document, outcomes: Vec<Outcome>) -> Vec<Tree> {
+        if self.verbatim && outcomes.iter().all(is_untouched) {
+            return vec![Tree::of(&document.whole)];
+        }
+        let printed = outcomes.into_iter().flat_map(|outcome| outcome.printed).map(|printed| printed.after);
+        let printed: Vec<Tree> = printed.collect();
         if !self.verbatim {
             return printed;
         }
@@ -87,7 +95,9 @@ impl Printer {
     }
 
     fn text(&mut self, text: &str, needs_marker: bool, terminal: &mut Terminal) -> io::Result<()> {
-        if needs_marker && self.written {
+        // YAML whose first character is a brace is taken for JSON by kubectl.
+        let looks_like_json = !self.written && text.trim_start().starts_with('{');
+        if needs_marker && (self.written || looks_like_json) {
             writeln!(terminal.out(), "---")?;
         }
         self.written = true;

@@ -52,7 +52,7 @@ fn with_identity(mode: usize) -> &'static Preview {
 
 fn manifest(value: &Value) -> Manifest {
     // JSON, since YAML's numbers are floats, and Pods to come may have others.
-    let source = Arc::new(Source { name: "t".to_owned(), text: value.to_string() });
+    let source = Arc::new(Source::new("t", value.to_string()));
     manifest::parse(&source).unwrap().remove(0)
 }
 
@@ -66,7 +66,7 @@ fn injected_by(preview: &Preview, object: &Value, shape: Shape) -> Option<(Value
     let sidecars = match &outcome.said[0].verdict {
         Verdict::Injected(sidecars) | Verdict::Present(sidecars) => sidecars.clone(),
         Verdict::Unmatched => String::new(),
-        Verdict::Refused(..) => return None,
+        Verdict::Refused(..) | Verdict::Forbidden(_) | Verdict::Malformed(_) | Verdict::Ignored(_) => return None,
     };
     Some((serde_json::to_value(&outcome.printed[0].after).unwrap(), sidecars))
 }

@@ -155,6 +155,9 @@ fn manifests(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Option<Vec<
     let Some(manifests) = preview::read(&paths, args.inputs.recursive, terminal, manifest::parse)? else {
         return Ok(None);
     };
+    if !preview::is_understood(&[], &manifests, terminal) {
+        return Ok(None);
+    }
     let problems: Vec<String> = manifests.iter().filter_map(problem).collect();
     for problem in &problems {
         terminal.error(&anyhow!("{problem}"));

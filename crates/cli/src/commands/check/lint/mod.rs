@@ -30,6 +30,11 @@ pub struct Everything<'a> {
     pub sets: &'a [Subject<'a>],
 }
 
+/// The fields of a `SidecarSet` that nothing reads. Its types may be wrong.
+pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
+    fields::unknown(spot).into_iter().chain(identity::misspelt(spot)).collect()
+}
+
 /// All warnings.
 pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     let Everything { documents, settings, spots, sets } = *everything;
@@ -38,8 +43,7 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
         .filter(|document| document.role == Role::Namespace)
         .map(|document| &document.manifest.value)
         .collect();
-    let mut findings: Vec<Finding> = spots.iter().flat_map(fields::unknown).collect();
-    findings.extend(spots.iter().flat_map(identity::misspelt));
+    let mut findings: Vec<Finding> = spots.iter().flat_map(unknown).collect();
     for group in settings.iter().map(|judged| judged.subjects.as_slice()).chain([sets]) {
         for subject in group {
             findings.extend(fields::words(subject));

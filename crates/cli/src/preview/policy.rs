@@ -1,24 +1,56 @@
 //! Whether Kubewarden asks the policy about a Pod at all: what a ClusterAdmissionPolicy says beside its settings.
+//! `inject` and `explain` ask the same function, so that they agree.
 
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::labels::{Labelled, POD};
 use pillion_core::field::FieldPath;
 use pillion_core::json::{self, Object};
-use pillion_core::pod::Pod;
+use pillion_core::names;
 use pillion_core::selector::Selector;
 use serde_json::Value;
 
+use super::cluster::Manifests;
+
+/// The effect of the module's answer to one Pod, as Kubewarden has it.
+#[derive(Debug, Default)]
+pub struct Heed {
+    /// Why the policy is not asked, or why its answer is only logged; empty where it counts.
+    pub ignored: Vec<Finding>,
+    /// Why the policy server refuses the Pod that the module has changed.
+    pub forbidden: Option<Finding>,
+}
+
+/// Says what Kubewarden does under this policy, given as its manifest, with a Pod of `namespace`. `is_changed` says
+/// whether the module changes the Pod.
+pub fn heed(policy: &Value, (pod, namespace): (&Value, &str), cluster: &Manifests, is_changed: bool) -> Heed {
+    let labels = cluster.namespace_labels(namespace, selects_by_labels(policy));
+    let ignored = blockers(policy, pod, (namespace, labels.as_ref()));
+    let forbidden = forbids_changes(policy).filter(|_| is_changed && ignored.is_empty());
+    Heed { ignored, forbidden }
+}
+
+/// Whether the Namespace's own labels decide, beside the one with its name that every Namespace has.
+fn selects_by_labels(policy: &Value) -> bool {
+    let selector = kept_selector(policy);
+    let labels = selector.as_ref().map_or_else(Vec::new, |selector| {
+        let labels = json::object(selector, &["matchLabels"]).into_iter().flatten().map(|(key, _)| key.as_str());
+        let expressions = json::items(selector, &["matchExpressions"]).iter();
+        labels.chain(expressions.map(|expression| json::text(expression, &["key"]))).collect()
+    });
+    labels.iter().any(|key| *key != names::NAMESPACE_NAME_LABEL)
+}
+
 /// Every reason why a policy, given as its manifest, does nothing to a Pod in `namespace`, whose labels are those;
 /// empty where it does what the module says.
-pub fn blockers(policy: &Value, pod: Pod<'_>, namespace: (&str, Option<&Object>)) -> Vec<Finding> {
+fn blockers(policy: &Value, pod: &Value, namespace: (&str, Option<&Object>)) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(own_namespace(policy, namespace.0));
     findings.extend(rules(policy));
     let name = format!("Namespace \"{}\"", namespace.0);
     let labelled = Labelled { name: &name, labels: namespace.1, kind: Kind::Policy };
-    findings.extend(namespace_selector(policy, labelled));
-    let labelled = Labelled { name: POD, labels: pod.labels(), kind: Kind::Policy };
-    findings.extend(failing(policy, "objectSelector", labelled));
+    findings.extend(failing(kept_selector(policy).as_ref(), "namespaceSelector", labelled));
+    let labelled = Labelled { name: POD, labels: json::object(pod, &["metadata", "labels"]), kind: Kind::Policy };
+    findings.extend(failing(json::at(policy, &["spec", "objectSelector"]), "objectSelector", labelled));
     if json::text(policy, &["spec", "mode"]) == "monitor" {
         findings.push(Finding {
             wanted: "protect".to_owned(),
@@ -30,9 +62,9 @@ pub fn blockers(policy: &Value, pod: Pod<'_>, namespace: (&str, Option<&Object>)
 }
 
 /// Why Kubewarden refuses a Pod that the module changes.
-pub fn forbids_changes(policy: &Value) -> Option<Finding> {
-    let mutates = json::flag(policy, &["spec", "mutating"]);
-    (!mutates).then(|| Finding {
+fn forbids_changes(policy: &Value) -> Option<Finding> {
+    let mutates = json::at(policy, &["spec", "mutating"]);
+    (mutates == Some(&Value::Bool(false))).then(|| Finding {
         wanted: "true".to_owned(),
         found: Some("false".to_owned()),
         ..finding("mutating", "the policy server refuses Pods that the policy changes", "set mutating to true")
@@ -40,10 +72,17 @@ pub fn forbids_changes(policy: &Value) -> Option<Finding> {
 }
 
 /// What keeps this command from knowing whether the policy is asked.
-pub fn doubts(policy: &Value) -> Option<String> {
+pub fn doubts(policy: &Value) -> Vec<String> {
     let conditions = json::items(policy, &["spec", "matchConditions"]);
-    (!conditions.is_empty())
-        .then(|| "the policy's spec.matchConditions are not looked at; they may keep Pods from it".to_owned())
+    let unknown = (!conditions.is_empty())
+        .then(|| "the policy's spec.matchConditions are not looked at; they may keep Pods from it".to_owned());
+    // The definition of the resource requires both, so that a policy without them is a draft.
+    let missing = [("rules", "Pods"), ("mutating", "changes")].into_iter().filter_map(|(field, what)| {
+        let is_absent = json::at(policy, &["spec", field]).is_none_or(Value::is_null);
+        is_absent
+            .then(|| format!("the policy has no spec.{field}, which Kubewarden requires; it is taken to be for {what}"))
+    });
+    unknown.into_iter().chain(missing).collect()
 }
 
 fn finding(field: &str, problem: &str, remedy: &str) -> Finding {
@@ -72,6 +111,7 @@ fn own_namespace(policy: &Value, namespace: &str) -> Option<Finding> {
 }
 
 fn rules(policy: &Value) -> Option<Finding> {
+    let rules = json::at(policy, &["spec", "rules"]).filter(|rules| !rules.is_null())?;
     let has = |rule: &Value, key: &str, wanted: &[&str]| {
         let mut items = json::items(rule, &[key]).iter().filter_map(Value::as_str);
         items.any(|item| item == "*" || wanted.contains(&item))
@@ -81,32 +121,34 @@ fn rules(policy: &Value) -> Option<Finding> {
             && has(rule, "apiVersions", &["v1"])
             && has(rule, "resources", &["pods", "*/*"])
             && has(rule, "operations", &["CREATE"])
+            && json::text(rule, &["scope"]) != "Cluster"
     };
-    let is_covered = json::items(policy, &["spec", "rules"]).iter().any(covers);
+    let is_covered = json::items(rules, &[]).iter().any(covers);
     let remedy = "add apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
     (!is_covered).then(|| finding("rules", "none is about the creation of Pods", remedy))
 }
 
-/// Kubewarden keeps only `matchExpressions` of this selector, unless the policy is also for its own namespace.
-fn namespace_selector(policy: &Value, labelled: Labelled<'_>) -> Vec<Finding> {
-    if json::flag(policy, &["spec", "allowInsideAdmissionControllerNamespace"]) {
-        return failing(policy, "namespaceSelector", labelled);
-    }
-    let mut kept = policy.clone();
-    if let Some(Value::Object(selector)) = kept.pointer_mut("/spec/namespaceSelector") {
+/// The `namespaceSelector` as Kubewarden registers it: only with `matchExpressions`, unless the policy is also for
+/// Kubewarden's own namespace.
+fn kept_selector(policy: &Value) -> Option<Value> {
+    let mut selector = json::at(policy, &["spec", "namespaceSelector"])?.clone();
+    if !json::flag(policy, &["spec", "allowInsideAdmissionControllerNamespace"])
+        && let Some(selector) = selector.as_object_mut()
+    {
         selector.remove("matchLabels");
     }
-    failing(&kept, "namespaceSelector", labelled)
+    Some(selector)
 }
 
-fn failing(policy: &Value, field: &str, labelled: Labelled<'_>) -> Vec<Finding> {
-    let selector = json::at(policy, &["spec", field]).filter(|selector| !selector.is_null());
-    let selector = selector.map(Selector::parse_known).unwrap_or_default();
+fn failing(selector: Option<&Value>, field: &str, labelled: Labelled<'_>) -> Vec<Finding> {
+    let selector = selector.filter(|selector| !selector.is_null()).map(Selector::parse_known).unwrap_or_default();
     labelled.unsatisfied(&selector, &FieldPath::new("spec").child(field))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use rstest::rstest;
     use serde_json::json;
 
@@ -128,17 +170,14 @@ mod tests {
     fn said(policy: &Value, namespace: &str) -> Vec<String> {
         let labels = json!({"kubernetes.io/metadata.name": namespace});
         let pod = json!({"metadata": {"labels": {"app": "web"}}});
-        blockers(policy, Pod::decode(&pod).unwrap(), (namespace, labels.as_object()))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        blockers(policy, &pod, (namespace, labels.as_object())).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_policy_for_pods_is_asked() {
         assert_eq!(said(&policy(), "shop"), [] as [&str; 0]);
         assert_eq!(forbids_changes(&policy()), None);
-        assert_eq!(doubts(&policy()), None);
+        assert_eq!(doubts(&policy()), [] as [&str; 0]);
     }
 
     #[rstest]
@@ -146,6 +185,7 @@ mod tests {
         r#"spec.namespaceSelector.matchExpressions[0]: Namespace "kube-system" has kubernetes.io/metadata.name="kube-system", wanted not "kube-system""#)]
     #[case::monitor("/spec/mode", json!("monitor"), "shop", "spec.mode: nothing is injected and nothing refused, only logged")]
     #[case::other_resources("/spec/rules/0/resources", json!(["deployments"]), "shop", "spec.rules: none is about the creation of Pods")]
+    #[case::objects_without_namespace("/spec/rules/0/scope", json!("Cluster"), "shop", "spec.rules: none is about the creation of Pods")]
     #[case::updates("/spec/rules/0/operations", json!(["UPDATE"]), "shop", "spec.rules: none is about the creation of Pods")]
     #[case::object_selector("/spec/objectSelector", json!({"matchLabels": {"app": "api"}}), "shop",
         r#"spec.objectSelector.matchLabels[app]: Pod has "web", wanted "api""#)]
@@ -180,6 +220,31 @@ mod tests {
         policy["spec"]["mutating"] = json!(false);
         policy["spec"]["matchConditions"] = json!([{"name": "x", "expression": "true"}]);
         assert_eq!(forbids_changes(&policy).unwrap().path.as_str(), "spec.mutating");
-        assert!(doubts(&policy).is_some());
+        assert_eq!(doubts(&policy).len(), 1);
+    }
+
+    #[test]
+    fn a_draft_is_taken_to_be_for_pods() {
+        let mut policy = policy();
+        let spec = policy["spec"].as_object_mut().unwrap();
+        spec.remove("rules");
+        spec.remove("mutating");
+        assert_eq!(said(&policy, "shop"), [] as [&str; 0]);
+        assert_eq!(forbids_changes(&policy), None);
+        assert_eq!(doubts(&policy).len(), 2);
+        policy["spec"]["rules"] = json!([]);
+        assert_eq!(said(&policy, "shop").len(), 1);
+    }
+
+    #[test]
+    fn a_namespace_counts_as_assumed_only_where_its_labels_decide() {
+        let cluster = Manifests::new([], "default", BTreeMap::new());
+        let pod = json!({"metadata": {"name": "p"}});
+        let mut policy = policy();
+        assert_eq!(heed(&policy, (&pod, "kube-system"), &cluster, true).ignored.len(), 1);
+        assert_eq!(cluster.assumed(), [] as [&str; 0]);
+        policy["spec"]["namespaceSelector"]["matchExpressions"][0]["key"] = json!("team");
+        assert_eq!(heed(&policy, (&pod, "shop"), &cluster, true).ignored.len(), 0);
+        assert_eq!(cluster.assumed(), ["shop"]);
     }
 }

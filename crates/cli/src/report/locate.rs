@@ -1,10 +1,10 @@
 //! From the path of a field to the characters of a file.
 
-use pillion_core::field::FieldPath;
+use pillion_core::field::{Cause, FieldError, FieldPath};
 use serde_json::Value;
 
+use super::Place;
 use crate::manifest::{Manifest, token};
-use crate::report::Place;
 
 /// What the caret stands under, where a field is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,22 @@ pub fn place(manifest: &Manifest, path: &FieldPath, aim: Aim, shown: Option<&str
         Some(span) => Place::new(&manifest.source, span),
         None => first_words(manifest, pointer),
     }
+}
+
+/// Errors about an object, each behind the file and the line of its field.
+pub fn told(manifest: &Manifest, errors: &[FieldError]) -> Vec<String> {
+    let said = |error: &FieldError| match error {
+        FieldError { path, cause: Cause::Type, value: None, detail } => format!("{path}: {detail}"),
+        error => error.to_string(),
+    };
+    errors.iter().map(|error| format!("{}: {}", line(manifest, error), said(error))).collect()
+}
+
+/// The file and the line of the field that an error is about: `pods.yaml:7`.
+pub fn line(manifest: &Manifest, error: &FieldError) -> String {
+    let aim = if error.cause == Cause::Unknown { Aim::Key } else { Aim::Value };
+    let place = place(manifest, &error.path, aim, error.value.as_deref());
+    format!("{}:{}", place.source.name, place.start().line)
 }
 
 /// The key or the scalar `shown` in the map or list at `pointer`.
@@ -208,7 +224,7 @@ mod tests {
         #[case] expected: &str,
         #[case] line: usize,
     ) {
-        let source = Arc::new(Source { name: "a.yaml".to_owned(), text: text.to_owned() });
+        let source = Arc::new(Source::new("a.yaml", text));
         let manifest = parse(&source).unwrap().remove(0);
         let place = place(&manifest, &FieldPath::new(path), aim, shown);
         assert_eq!((text.get(place.span.clone()).unwrap(), place.start().line), (expected, line));
