@@ -1,6 +1,6 @@
 //! The identities of sidecars in a Pod (`serviceaccounts.md` A4, A5, B10, E).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -16,7 +16,9 @@ use crate::service_account::decide::{self, App, Asking, Decision};
 use crate::service_account::declared::{ACCOUNT, Declared, Mode, name_error, path};
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
-use crate::service_account::tokens::{self, Owners, Settled};
+pub use crate::service_account::tokens::account_of as account;
+use crate::service_account::tokens::{self, Owners, Settled, Volumes};
+use crate::service_account::validation;
 use crate::sidecar_set::SidecarSet;
 
 /// On mirror Pods: the static Pod that the kubelet runs.
@@ -67,6 +69,10 @@ impl Identities {
                     if let Some(problem) = name_error(&account) {
                         reasons.push(refusal(set.name(), path(ACCOUNT), problem));
                     }
+                    for error in validation::misplaced(set) {
+                        let remedy = "correct the SidecarSet";
+                        reasons.push(Reason::forbidden(Some(set.name()), error.path, error.detail, remedy));
+                    }
                     identities.asking.push(Asking { sidecar_set: set.name().to_owned(), account, declared });
                 }
             }
@@ -75,21 +81,19 @@ impl Identities {
     }
 
     /// The account that a Pod comes with, as it is after injection.
-    pub fn app<'a>(&self, pod: &'a Value, owners: &Owners) -> App<'a> {
+    pub fn app<'a>(&self, pod: &'a Value, owners: &Owners, rules: &'a Rules) -> App<'a> {
+        let volumes = Volumes::of(pod, &rules.trusted_csi_drivers);
         // Only owners of the token that the Pod would run under may have further ones (B0).
-        let mut sharing = Owners::new();
-        for set in self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate) {
-            let containers = owners.get(&set.sidecar_set).cloned().unwrap_or_default();
-            sharing.insert(set.sidecar_set.clone(), containers);
-        }
+        let sharing = self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
+        let sharing = sharing.filter_map(|set| owners.get(&set.sidecar_set)).flatten().map(String::as_str).collect();
         App {
             account: account(pod),
-            automount: if tokens::is_misled(pod) {
+            automount: if volumes.is_misled() {
                 Some(false)
             } else {
                 json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool)
             },
-            further_token: tokens::further_token(pod, &sharing),
+            further_token: tokens::further_token(pod, &volumes, &sharing),
         }
     }
 
@@ -105,7 +109,7 @@ impl Identities {
         rules: &Rules,
         lookup: &dyn Lookup,
     ) -> Result<Decision, Vec<Reason>> {
-        let app = self.app(pod, owners);
+        let app = self.app(pod, owners, rules);
         decide::decide(&self.asking, app, namespace, rules, lookup)
     }
 
@@ -122,7 +126,7 @@ impl Identities {
         lookup: &dyn Lookup,
     ) -> Result<(Decision, Settled), Vec<Reason>> {
         let decision = self.decide(pod, owners, namespace, rules, lookup)?;
-        let settled = tokens::settle(pod, &decision, owners)?;
+        let settled = tokens::settle(pod, &decision, owners, &rules.trusted_csi_drivers)?;
         Ok((decision, settled))
     }
 }
@@ -137,19 +141,10 @@ pub fn assert(
     lookup: &dyn Lookup,
 ) -> Vec<Reason> {
     let owners = owners(sets);
-    let decision = match identities.decide(pod, &owners, namespace, rules, lookup) {
-        Ok(decision) => decision,
-        Err(reasons) => return reasons,
-    };
-    let accounts = tokens::accounts(&decision, &owners);
-    let mut reasons = tokens::intruders(pod, &accounts);
-    reasons.append(&mut tokens::lacking(pod, &decision, &owners));
-    // In mode `Pod` everybody has it, unless that set was skipped.
-    let is_granted = |set: &Asking| decision.grants.iter().any(|grant| grant.sidecar_set == set.sidecar_set);
-    if !identities.asking.iter().any(|set| set.declared.mode == Mode::Pod && is_granted(set)) {
-        reasons.append(&mut tokens::regained(pod, &accounts));
+    match identities.decide(pod, &owners, namespace, rules, lookup) {
+        Ok(decision) => tokens::assert::judge(pod, &decision, &owners, &rules.trusted_csi_drivers),
+        Err(reasons) => reasons,
     }
-    reasons
 }
 
 /// The containers of each set by the names that they have in a Pod, hot-upgrade halves included.
@@ -172,17 +167,9 @@ pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
         reasons.push(decide::foreign_merged(account(pod)));
     }
     if gate {
-        reasons.append(&mut tokens::intruders(pod, &BTreeMap::new()));
+        reasons.append(&mut tokens::intruders(pod));
     }
     reasons
-}
-
-/// The account that a Pod runs under; the alias counts where the field is not set (A1-3).
-pub fn account(pod: &Value) -> &str {
-    match json::text(pod, &["spec", "serviceAccountName"]) {
-        "" => json::text(pod, &["spec", "serviceAccount"]),
-        name => name,
-    }
 }
 
 /// B9: why a token that only its owners mount can be read by others all the same.
@@ -198,9 +185,10 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
             ));
         }
     }
+    let owners: BTreeSet<&str> = owners.values().flatten().map(String::as_str).collect();
     for container in tokens::containers(pod) {
         let name = pod::name(container);
-        if json::flag(container, &["securityContext", "privileged"]) && !tokens::is_owner(owners, name) {
+        if json::flag(container, &["securityContext", "privileged"]) && !owners.contains(name) {
             warnings.push(format!("container \"{name}\" is privileged and can read the tokens of the Pod's sidecars"));
         }
     }

@@ -9,6 +9,7 @@ use super::identity::{self, Identities};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
+use crate::inject::sources::Hidden;
 use crate::inject::{self, Injected};
 use crate::json;
 use crate::lookup::{Lookup, Memo};
@@ -120,6 +121,8 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
             reasons = identity::assert(&identities, &sets, request.object, accounts_in, context.rules, &lookup);
+        } else if !gate {
+            reasons.extend(identity::without(request.object, gate));
         }
         return unless(reasons, Verdict::Unchanged.into());
     }
@@ -130,7 +133,8 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     let how = inject::Context {
         now: context.now,
         sort_by_name: context.gates.sort_sidecar_containers_by_name,
-        hides_tokens: !identities.asking.is_empty(),
+        hides_tokens: (!identities.asking.is_empty())
+            .then_some(Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers }),
     };
     let mut injected = inject::inject(pod, &sets, how).unwrap_or_else(|more| {
         reasons.extend(more);

@@ -126,7 +126,7 @@ fn shown(pod: &Value, sets: &[SidecarSet], rules: &Rules) -> String {
 #[case::isolated("default", &["a Isolate"], "default -> default; s: a of a Secret")]
 #[case::same_account("a", &["a"], "a -> a; s: Automounted")]
 #[case::of_its_own(
-    "b", &["a"], "b -> b; s: the Pod has the ServiceAccount \"b\" of its own"
+    "b", &["a"], "b -> b; s: the Pod has the ServiceAccount \"b\" of its own; mode Isolate gives the sidecars theirs beside it"
 )]
 #[case::missing("default", &["gone", "a"], "default -> refused; s: Withheld; t: Withheld")]
 #[case::conflict("default", &["a", "b"], "default -> refused; s: Withheld; t: Withheld")]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::finding::Finding;
 use crate::admission::identity::{self, Identities};
 use crate::admission::pod::{Context, PodRequest};
-use crate::inject;
+use crate::inject::{self, sources::Hidden};
 use crate::json;
 use crate::lookup::Lookup;
 use crate::outcome::{Outcome, Verdict};
@@ -186,7 +186,8 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     let Asked { query, accounts_in } = asked;
     let identities = Identities::of(sets, true).ok()?;
     let sort_by_name = context.gates.sort_sidecar_containers_by_name;
-    let how = inject::Context { now: context.now, sort_by_name, hides_tokens: true };
+    let hidden = Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers };
+    let how = inject::Context { now: context.now, sort_by_name, hides_tokens: Some(hidden) };
     let inject::Injected { pod: injected, sidecars: owners, .. } = inject::inject(query.pod, sets, how).ok()?;
     let (decision, settled) = identities.settle(&injected, &owners, accounts_in, context.rules, context.lookup).ok()?;
     Some(Admitted { injected, owners, decision, settled })

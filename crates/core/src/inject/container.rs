@@ -89,11 +89,11 @@ pub fn build(
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
-    let (mounts, expanded) = sources::shared_mounts(sidecar, own);
+    let (mounts, expanded) = sources::shared_mounts(set, sidecar, own);
     let mut variables = sources::transferred(sidecar, own, missing);
     variables.extend_from_slice(&expanded);
     container.insert("env".to_owned(), Value::Array(merged_env(json::items(sidecar, &["env"]), &variables)));
-    share(&mut container, sidecar, &mounts, &sources::shared_devices(sidecar, own));
+    share(&mut container, sidecar, &mounts, &sources::shared_devices(set, sidecar, own));
 
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
     let mut built = Vec::new();

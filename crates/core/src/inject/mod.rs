@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
-use self::sources::{Missing, Own};
+use self::sources::{Hidden, Missing, Own};
 use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
@@ -32,13 +32,13 @@ use crate::time::Timestamp;
 
 /// What injection depends on besides the Pod and the sets.
 #[derive(Clone, Copy, Debug)]
-pub struct Context {
+pub struct Context<'a> {
     /// The time of injection.
     pub now: Timestamp,
     /// The gate `EnableSortSidecarContainerByName` (M-23).
     pub sort_by_name: bool,
-    /// Whether the Pod gets an identity: then shared mounts leave out those of tokens (`serviceaccounts.md` A5-8).
-    pub hides_tokens: bool,
+    /// Where the Pod gets an identity: shared mounts leave out those of tokens (`serviceaccounts.md` A5-8).
+    pub hides_tokens: Option<Hidden<'a>>,
 }
 
 /// A Pod after injection.
@@ -71,7 +71,7 @@ struct Plan<'a> {
 /// # Errors
 /// All reasons of all sets: impossible merges, unreadable records, names that are taken, resources that cannot be
 /// computed.
-pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
+pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result<Injected, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (M-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
     let patched = patched.map(|annotations| {
@@ -104,7 +104,7 @@ impl<'a> Plan<'a> {
         pod: Pod<'_>,
         sets: &'a [SidecarSet],
         records: &Records,
-        context: Context,
+        context: Context<'_>,
         reasons: &mut Vec<Reason>,
     ) {
         let targets = resources::Targets::of(pod, sets, records);

@@ -8,22 +8,67 @@ use super::container::{self, List};
 use crate::format;
 use crate::json;
 use crate::pod::{self, Pod};
-use crate::service_account::tokens;
+use crate::service_account::decide::Asking;
+use crate::service_account::paths::{self, Place};
+use crate::service_account::tokens::{Drivers, Volumes};
 use crate::sidecar_set::SidecarSet;
+
+/// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
+#[derive(Clone, Copy, Debug)]
+pub struct Hidden<'a> {
+    /// The sets that name an account. Into their sidecars nothing is shared at, above or below the place of tokens.
+    pub asking: &'a [Asking],
+    /// CSI drivers whose volumes give nobody the Pod's account.
+    pub trusted: &'a Drivers,
+}
 
 /// What sidecars may take from: the plain containers that the Pod brought itself.
 #[derive(Clone, Debug)]
 pub struct Own<'a> {
     pod: Pod<'a>,
-    containers: Vec<&'a Value>,
-    hides_tokens: bool,
+    containers: Vec<Source<'a>>,
+    /// The sets whose sidecars get a token.
+    owners: BTreeSet<&'a str>,
+}
+
+/// A container, and what of it may be shared.
+#[derive(Clone, Debug)]
+struct Source<'a> {
+    container: &'a Value,
+    mounts: Vec<Shared<'a>>,
+    devices: Vec<Shared<'a>>,
+}
+
+/// A mount or a device.
+#[derive(Clone, Copy, Debug)]
+struct Shared<'a> {
+    item: &'a Value,
+    /// Whether it is at, above or below the place of tokens.
+    is_in_the_way: bool,
+}
+
+impl<'a> Source<'a> {
+    fn of(container: &'a Value, hidden: Option<&Volumes<'a>>) -> Self {
+        let list = |list: &str, path: &str| -> Vec<Shared<'a>> {
+            let items = json::items(container, &[list]).iter().map(|item| {
+                let place = hidden.and_then(|_| paths::place(json::text(item, &[path])));
+                (item, place)
+            });
+            let gives_token = |item: &Value, place| {
+                place == Some(Place::At) || hidden.is_some_and(|volumes| volumes.gives_account(pod::name(item)))
+            };
+            let shared = items.filter(|(item, place)| !gives_token(item, *place));
+            shared.map(|(item, place)| Shared { item, is_in_the_way: place.is_some() }).collect()
+        };
+        Self { container, mounts: list("volumeMounts", "mountPath"), devices: list("volumeDevices", "devicePath") }
+    }
 }
 
 impl<'a> Own<'a> {
     /// Leaves out containers that say that they were injected, and those with the name of a sidecar of `sets`: they
-    /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar. With
-    /// `hides_tokens`, mounts through which a container gets a ServiceAccount's token are not shared.
-    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], hides_tokens: bool) -> Self {
+    /// are there because the Pod is admitted again, and whatever they say gives way to the sidecar. What is `hidden` is
+    /// not shared.
+    pub fn of(pod: Pod<'a>, sets: &[SidecarSet], hidden: Option<Hidden<'a>>) -> Self {
         let mut sidecars = BTreeSet::new();
         for set in sets {
             for sidecar in set.containers() {
@@ -32,13 +77,17 @@ impl<'a> Own<'a> {
                 }
             }
         }
-        let mut containers = Vec::new();
-        for container in pod.containers() {
-            if !pod::is_injected(container) && !sidecars.contains(pod::name(container)) {
-                containers.push(container);
-            }
-        }
-        Self { pod, containers, hides_tokens }
+        let volumes = hidden.map(|hidden| Volumes::of(pod.as_value(), hidden.trusted));
+        let is_own = |container: &&Value| !pod::is_injected(container) && !sidecars.contains(pod::name(container));
+        let own = pod.containers().iter().filter(is_own);
+        let containers = own.map(|container| Source::of(container, volumes.as_ref())).collect();
+        let asking = hidden.map_or(&[][..], |hidden| hidden.asking);
+        Self { pod, containers, owners: asking.iter().map(|set| set.sidecar_set.as_str()).collect() }
+    }
+
+    /// Whether a sidecar of this set may share `item`.
+    fn shares(&self, set: &str, item: &Shared<'_>) -> bool {
+        !item.is_in_the_way || !self.owners.contains(set)
     }
 }
 
@@ -48,18 +97,15 @@ fn shares(sidecar: &Value, policy: &str) -> bool {
 }
 
 /// The volume mounts that a sidecar shares, and the environment variables that their `subPathExpr`s need (M-15).
-pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec<&'a Value>) {
+pub fn shared_mounts<'a>(set: &str, sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec<&'a Value>) {
     let (mut mounts, mut variables) = (Vec::new(), Vec::new());
     if !shares(sidecar, "shareVolumePolicy") {
         return (mounts, variables);
     }
-    for container in &own.containers {
+    for Source { container, mounts: shared, .. } in &own.containers {
         let mut wanted = Vec::new();
-        for mount in json::items(container, &["volumeMounts"]) {
-            if own.hides_tokens && tokens::is_of_token(own.pod.as_value(), mount) {
-                continue;
-            }
-            mounts.push(mount);
+        for Shared { item: mount, .. } in shared.iter().filter(|mount| own.shares(set, mount)) {
+            mounts.push(*mount);
             expansions(json::text(mount, &["subPathExpr"]), &mut wanted);
         }
         if wanted.is_empty() {
@@ -80,16 +126,12 @@ pub fn shared_mounts<'a>(sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec
 }
 
 /// The volume devices that a sidecar shares (M-19).
-pub fn shared_devices<'a>(sidecar: &Value, own: &Own<'a>) -> Vec<&'a Value> {
-    let mut devices = Vec::new();
-    if shares(sidecar, "shareVolumeDevicePolicy") {
-        for container in &own.containers {
-            for device in json::items(container, &["volumeDevices"]) {
-                devices.push(device);
-            }
-        }
+pub fn shared_devices<'a>(set: &str, sidecar: &Value, own: &Own<'a>) -> Vec<&'a Value> {
+    if !shares(sidecar, "shareVolumeDevicePolicy") {
+        return Vec::new();
     }
-    devices
+    let devices = own.containers.iter().flat_map(|source| &source.devices);
+    devices.filter(|device| own.shares(set, device)).map(|device| device.item).collect()
 }
 
 /// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
@@ -170,7 +212,7 @@ fn take<'a>(
     }
     let mut is_there = false;
     let mut env = BTreeMap::new();
-    for container in &own.containers {
+    for Source { container, .. } in &own.containers {
         if pod::name(container) == source {
             is_there = true;
             // The last of a name wins, in the container and among containers.
@@ -246,7 +288,7 @@ mod tests {
         let pod = pod();
         let mut missing = Vec::new();
         let sidecar = json!({ "transferEnv": [entry] });
-        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], false), &mut missing);
+        let taken = transferred(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], None), &mut missing);
         (taken.into_iter().cloned().collect(), missing)
     }
 
@@ -309,7 +351,7 @@ mod tests {
             {"name": "app", "env": env, "volumeMounts": [{"name": "v", "subPathExpr": "$(V14999)".repeat(30_000)}]}
         ]}});
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
-        let (_, variables) = shared_mounts(&sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], false));
+        let (_, variables) = shared_mounts("s", &sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], None));
         assert_eq!(variables.len(), 30_000);
         assert!(variables.iter().all(|variable| variable["value"] == "29998"));
     }

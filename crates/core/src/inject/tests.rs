@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sidecar_set::prepare::prepared;
 
-const NOW: Context = Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: false };
-const LATER: Context = Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: false };
+const NOW: Context<'_> = Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: None };
+const LATER: Context<'_> = Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: None };
 
 fn set(name: &str, spec: Value) -> SidecarSet {
     let mut spec = spec;
@@ -17,7 +17,7 @@ fn set(name: &str, spec: Value) -> SidecarSet {
     })))
 }
 
-fn run(pod: &Value, sets: &[SidecarSet], context: Context) -> Result<Injected, Vec<Reason>> {
+fn run(pod: &Value, sets: &[SidecarSet], context: Context<'_>) -> Result<Injected, Vec<Reason>> {
     inject(Pod::decode(pod).unwrap(), sets, context)
 }
 

@@ -140,7 +140,7 @@ impl<'a> Demands<'a> {
         }
         let anything = |_: &str| true;
         let accounts = Accounts(if self.rules.on_missing == Otherwise::Skip { is_there } else { &anything });
-        let app = identities.app(pod, &owners);
+        let app = identities.app(pod, &owners, self.rules);
         let Ok(resolved) = decide::resolve(&identities.asking, app, self.namespace, self.rules, &accounts) else {
             return Demand::default();
         };

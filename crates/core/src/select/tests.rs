@@ -234,7 +234,7 @@ fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() 
 
     let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-1"}}}));
     let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap();
-    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: false };
+    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
     let injected = crate::inject::inject(Pod::decode(&pod()).unwrap(), &old, context).unwrap().pod;
     assert_eq!(drawn(&injected, &uid_new), "old");
 
@@ -281,7 +281,7 @@ fn r9_a_revision_of_the_bundle_comes_first(#[case] revision: Value) {
     let by_bundle = selected_from(&cluster, "prod", &pod(), &bundled, &[], "u").unwrap();
     let inject = |set: &[SidecarSet]| {
         let context =
-            crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: false };
+            crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
         crate::inject::inject(Pod::decode(&pod()).unwrap(), set, context).unwrap().pod
     };
     assert_eq!(inject(&by_bundle), inject(&by_settings));

@@ -1,10 +1,13 @@
 //! Which identity the sidecars of a Pod get (`serviceaccounts.md` A4, B0, G Order at Pod admission).
 
+use std::collections::BTreeSet;
+
 use super::declared::{Declared, Mode, OnConflict};
 use super::existence::{Existence, exists};
 use super::merged;
 use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
+use super::tokens::Holder;
 use crate::field::FieldPath;
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
@@ -27,14 +30,19 @@ pub struct App<'a> {
     pub account: &'a str,
     /// `spec.automountServiceAccountToken`; false where the API server would mount something else (A1-k).
     pub automount: Option<bool>,
-    /// A container outside the owners that mounts a further token (B0).
-    pub further_token: Option<&'a str>,
+    /// What holds a token of the account besides the owners and the automounted one (B0).
+    pub further_token: Option<Holder<'a>>,
 }
 
 impl App<'_> {
     /// "Unset" and "explicitly default" cannot be told apart (A1-2).
     fn has_own_account(&self) -> bool {
         !matches!(self.account, "" | "default")
+    }
+
+    /// Whether the API server mounts no token into sidecars; `automounts` is what the account says about it.
+    fn mounts_nothing(&self, automounts: bool) -> bool {
+        self.automount.map_or(!automounts, |automount| !automount)
     }
 }
 
@@ -65,8 +73,12 @@ pub struct Decision {
     pub account: Option<String>,
     /// Whether everybody but the owners loses the automounted token (mode `SidecarsOnly`).
     pub hides_token: bool,
+    /// The account that the Pod runs under, where only the owners may hold its token.
+    pub private: Option<String>,
     /// Who mounts a token of their own.
     pub grants: Vec<Grant>,
+    /// SidecarSets whose containers get the token of the Pod's account from the API server, as the app does.
+    pub automounted: Vec<String>,
     /// SidecarSets that stay without an identity because the settings say so (`onMissing`, `onConflict`), and why.
     pub skipped: Vec<(String, String)>,
     /// SidecarSets that stay without an identity because the Pod keeps its own (`onAppServiceAccount`), and why.
@@ -159,7 +171,10 @@ pub fn resolve<'a>(
         && let Some(why) = own_account(app)
     {
         match rules.on_app_account {
-            OnAppAccount::Keep => skip(&mut shared, &mut decision.kept, &why),
+            OnAppAccount::Keep => {
+                let why = format!("{why}; {KEPT}");
+                decision.kept.extend(shared.drain(..).map(|set| (set.sidecar_set.clone(), why.clone())));
+            }
             OnAppAccount::Isolate => isolated.append(&mut shared),
             OnAppAccount::Deny => {
                 let remedy = "run the Pod under \"default\", or give the SidecarSet the mode Isolate";
@@ -187,9 +202,9 @@ pub fn resolve<'a>(
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    let skipped = |set: &&Asking| !decision.skipped.iter().any(|(name, _)| *name == set.sidecar_set);
-    isolated.retain(skipped);
-    shared.retain(skipped);
+    let skipped: BTreeSet<&str> = decision.skipped.iter().map(|(name, _)| name.as_str()).collect();
+    isolated.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
+    shared.retain(|set| !skipped.contains(set.sidecar_set.as_str()));
 
     let target = Target::of(&shared);
     if is_merged && target.name() != Some(app.account) {
@@ -199,9 +214,9 @@ pub fn resolve<'a>(
     // sidecars is to hold the token.
     if is_merged
         && shared.iter().all(|set| set.declared.mode == Mode::SidecarsOnly)
-        && let Some(container) = app.further_token
+        && let Some(holder) = app.further_token
     {
-        return Err(vec![greedy(app.account, container)]);
+        return Err(vec![greedy(app.account, holder)]);
     }
     if matches!(target, Target::Conflict) {
         let remedy = "give them one account, the behaviour Merge or the mode Isolate";
@@ -229,23 +244,22 @@ fn settle(
     automounts: bool,
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
-    let is_for_all = shared.iter().any(|set| set.declared.mode == Mode::Pod);
+    let is_for_all = is_for_all(shared);
     // A Pod that names the right merged account itself is treated like one that is given it (E6): on a Pod of ours that
     // changes nothing.
     let takes_over = swaps || names::is_merged(app.account);
     decision.hides_token = takes_over && !is_for_all;
     // Where nothing is swapped and automounting is on, the API server gives the sidecars what it gives the app. In mode
     // `Pod` a swap leaves no trace that a second admission could tell it by, so there the sidecars always have their own.
-    let explicit = takes_over || is_for_all || app.automount == Some(false) || (app.automount.is_none() && !automounts);
-    if let Some(name) = runs_as.as_ref().filter(|_| explicit) {
-        for set in shared {
-            decision.grants.push(Grant {
-                sidecar_set: set.sidecar_set.clone(),
-                account: name.clone(),
-                token: Token::OfPod,
-            });
+    let explicit = takes_over || is_for_all || app.mounts_nothing(automounts);
+    for set in shared {
+        let sidecar_set = set.sidecar_set.clone();
+        match runs_as.clone().filter(|_| explicit) {
+            Some(account) => decision.grants.push(Grant { sidecar_set, account, token: Token::OfPod }),
+            None => decision.automounted.push(sidecar_set),
         }
     }
+    decision.private = runs_as.clone().filter(|_| explicit && !is_for_all);
     for set in isolated {
         // The same account under the Pod's own identity: the kubelet's token is the better one.
         let token = if runs_as.as_ref() == Some(&set.account) { Token::OfPod } else { Token::OfSecret };
@@ -329,23 +343,27 @@ pub fn foreign_merged(account: &str) -> Reason {
 }
 
 /// E6: the token of a merged account is for sidecars alone.
-fn greedy(account: &str, container: &str) -> Reason {
-    let problem = format!(
-        "container \"{container}\" mounts a token of the merged ServiceAccount \"{account}\", which is for sidecars alone"
-    );
+fn greedy(account: &str, holder: Holder<'_>) -> Reason {
+    let problem =
+        format!("{}, which is for sidecars alone", holder.of(format_args!("the merged ServiceAccount \"{account}\"")));
     Reason::forbidden(None, field(), problem, ANOTHER_ACCOUNT)
 }
+
+/// Whether everybody in the Pod gets the account of these sets.
+fn is_for_all(shared: &[&Asking]) -> bool {
+    shared.iter().any(|set| set.declared.mode == Mode::Pod)
+}
+
+/// What to do where sidecars stay without an identity because the Pod has one.
+const KEPT: &str = "mode Isolate gives the sidecars theirs beside it";
 
 /// M2, B0: why the account of the Pod is not to be changed.
 fn own_account(app: App<'_>) -> Option<String> {
     if app.has_own_account() {
         return Some(format!("the Pod has the ServiceAccount \"{}\" of its own", app.account));
     }
-    let container = app.further_token?;
-    Some(format!(
-        "container \"{container}\" mounts a token of the Pod's ServiceAccount, which would become another account's; \
-         mode Isolate leaves it alone"
-    ))
+    let holder = app.further_token?.of("the Pod's ServiceAccount");
+    Some(format!("{holder}, which would become another account's"))
 }
 
 /// M4: what each set wants, where they cannot all have it.
@@ -355,12 +373,6 @@ fn conflict(set: &Asking, namespace: &str) -> String {
         "wants ServiceAccount \"{}\" ({behaviour}) for a Pod of namespace \"{namespace}\", and other SidecarSets want another",
         set.account
     )
-}
-
-fn skip(shared: &mut Vec<&Asking>, without: &mut Vec<(String, String)>, why: &str) {
-    for set in shared.drain(..) {
-        without.push((set.sidecar_set.clone(), why.to_owned()));
-    }
 }
 
 #[cfg(test)]

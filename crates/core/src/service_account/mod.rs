@@ -16,6 +16,7 @@ pub mod guards;
 pub mod lost;
 pub mod merged;
 pub mod names;
+pub mod paths;
 pub mod permissions;
 pub mod rules;
 pub mod tokens;

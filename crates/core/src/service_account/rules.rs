@@ -3,6 +3,19 @@
 use std::borrow::Cow;
 
 use super::permissions::{self, Atom};
+use super::tokens::Drivers;
+
+/// CSI drivers that are known not to ask for tokens of the Pods that mount their volumes (E19): the manifests that their
+/// projects install have no `tokenRequests` and no value that adds it, and their code reads no
+/// `csi.storage.k8s.io/serviceAccount.tokens`.
+///
+/// * `nfs.csi.k8s.io`: <https://github.com/kubernetes-csi/csi-driver-nfs/blob/master/deploy/csi-nfs-driverinfo.yaml>
+/// * `smb.csi.k8s.io`: <https://github.com/kubernetes-csi/csi-driver-smb/blob/master/deploy/csi-smb-driver.yaml>
+///
+/// Not among them are drivers that can be installed with `tokenRequests`, such as `secrets-store.csi.k8s.io` and
+/// `csi.cert-manager.io` (`app.driver.useTokenRequest`), and `csi.spiffe.io`, which asks for no token and gives an
+/// identity.
+pub const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
 
 /// What happens where an identity cannot be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +93,8 @@ pub struct Rules {
     pub ephemeral_containers: Judgement,
     /// Who may write merged objects.
     pub controller_user: String,
+    /// CSI drivers whose inline volumes give nobody the Pod's account (E19).
+    pub trusted_csi_drivers: Drivers,
 }
 
 impl Default for Rules {
@@ -101,6 +116,7 @@ impl Default for Rules {
             legacy_token_exempt: Vec::new(),
             ephemeral_containers: Judgement::Deny,
             controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
+            trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
         }
     }
 }

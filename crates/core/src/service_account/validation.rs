@@ -4,8 +4,11 @@ use super::author;
 use super::changes;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
 use super::names;
+use super::paths::{self, Place};
 use super::rules::Rules;
-use super::tokens;
+use super::tokens::volumes::{self, Given};
+use serde_json::Value;
+
 use crate::field::{FieldError, FieldPath};
 use crate::format;
 use crate::json;
@@ -92,8 +95,9 @@ pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
                 "use SidecarsOnly or Isolate, or set serviceAccounts.allowPodMode",
             ));
         }
-        check_volumes(set, &mut findings.invalid);
-        check_mounts(set, &mut findings.invalid);
+        check_volumes(set, rules, &mut findings.invalid);
+        findings.invalid.append(&mut misplaced(set));
+        check_secrets(set, &mut findings.invalid);
     }
     (declared, findings)
 }
@@ -142,9 +146,9 @@ fn may_select(set: &SidecarSet, namespace: &str) -> bool {
     overlap(&Selector::parse_known(selector), &Selector::only(named))
 }
 
-/// E4: volumes through which the containers would get a token that is not theirs, or which the API server or Pillion
+/// E4, E19: volumes through which the containers would get a token that is not theirs, or which the API server or Pillion
 /// would take for its own.
-fn check_volumes(set: &SidecarSet, errors: &mut Vec<FieldError>) {
+fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.volumes");
     for (index, volume) in set.volumes().iter().enumerate() {
         let at = path.index(index);
@@ -155,41 +159,75 @@ fn check_volumes(set: &SidecarSet, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::invalid(&at.child("name"), name, detail));
             }
         }
-        if tokens::projects_token(volume) {
-            let detail =
-                "the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one";
-            errors.push(FieldError::forbidden(&at.child("projected"), detail));
-        }
-        for secret in tokens::secrets_of_volume(volume) {
-            if secret.starts_with(names::TOKEN_SECRET_PREFIX) {
-                let detail = format!("the Secret \"{secret}\" belongs to isolated sidecars; remove it");
-                errors.push(FieldError::forbidden(&at, detail));
+        match volumes::given(volume, &rules.trusted_csi_drivers) {
+            None => {}
+            Some(Given::Token | Given::Certificate) => {
+                let detail = "the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one";
+                errors.push(FieldError::forbidden(&at.child("projected"), detail));
             }
+            Some(Given::Driver(driver)) => {
+                let detail = "the driver may get a token of the Pod's ServiceAccount; remove the volume, or name the driver in serviceAccounts.trustedCsiDrivers if it asks for none";
+                errors.push(FieldError::forbidden(&at.child("csi").child("driver"), detail).showing(driver));
+            }
+        }
+        for secret in volumes::token_secrets_of_volume(volume) {
+            errors.push(FieldError::forbidden(&at, of_isolated(secret)));
         }
     }
 }
 
-/// B2: where the token belongs, there may be nothing else.
-fn check_mounts(set: &SidecarSet, errors: &mut Vec<FieldError>) {
-    for (list, containers) in [("initContainers", set.init_containers()), ("containers", set.containers())] {
-        for (index, container) in containers.iter().enumerate() {
-            let path = FieldPath::new("spec").child(list).index(index).child("volumeMounts");
-            for (index, mount) in json::items(container, &["volumeMounts"]).iter().enumerate() {
-                let mount_path = json::text(mount, &["mountPath"]);
-                if names::is_mount_path(mount_path) {
-                    let detail = "the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName";
-                    errors.push(FieldError::invalid(&path.index(index).child("mountPath"), mount_path, detail));
-                }
+/// B2, E21: at, above and below the place where the token belongs, the containers of a set with an account may have
+/// nothing else.
+pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut judge = |at: FieldPath, path: &str| {
+        let detail = match paths::place(path) {
+            None => return,
+            Some(Place::At) => {
+                "the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName".to_owned()
             }
-            for (field, value) in tokens::secrets_of_environment(container) {
-                if value.starts_with(names::TOKEN_SECRET_PREFIX) {
-                    let detail = format!("the Secret \"{value}\" belongs to isolated sidecars; remove it");
-                    let path = FieldPath::new("spec").child(list).index(index).child(field);
-                    errors.push(FieldError::forbidden(&path, detail));
-                }
+            Some(Place::Above | Place::Below) => format!(
+                "this can hide the sidecar's token, which is mounted at {}; choose another path, or remove spec.serviceAccountName",
+                names::MOUNT_PATH
+            ),
+        };
+        errors.push(FieldError::invalid(&at, path, detail));
+    };
+    for (at, container) in containers(set) {
+        for (list, field) in [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")] {
+            for (index, mount) in json::items(container, &[list]).iter().enumerate() {
+                judge(at.child(list).index(index).child(field), json::text(mount, &[field]));
             }
         }
+        let field = "terminationMessagePath";
+        judge(at.child(field), json::text(container, &[field]));
     }
+    errors
+}
+
+/// E4: Secrets of isolated sidecars in variables and among the pull secrets.
+fn check_secrets(set: &SidecarSet, errors: &mut Vec<FieldError>) {
+    for (at, container) in containers(set) {
+        for (field, secret) in volumes::token_secrets_of_environment(container) {
+            errors.push(FieldError::forbidden(&at.child(field), of_isolated(secret)));
+        }
+    }
+    for secret in volumes::token_secrets_of_pulls(set.as_value()) {
+        errors.push(FieldError::forbidden(&FieldPath::new("spec.imagePullSecrets"), of_isolated(secret)));
+    }
+}
+
+fn of_isolated(secret: &str) -> String {
+    format!("the Secret \"{secret}\" belongs to isolated sidecars; remove it")
+}
+
+/// The containers of a set, each with its path.
+fn containers(set: &SidecarSet) -> impl Iterator<Item = (FieldPath, &Value)> {
+    let lists = [("initContainers", set.init_containers()), ("containers", set.containers())];
+    lists.into_iter().flat_map(|(list, containers)| {
+        let path = FieldPath::new("spec").child(list);
+        containers.iter().enumerate().map(move |(index, container)| (path.index(index), container))
+    })
 }
 
 pub(super) fn refusal(set: &SidecarSet, field: FieldPath, problem: String, remedy: &str) -> Reason {

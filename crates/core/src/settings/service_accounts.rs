@@ -59,6 +59,7 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
             "legacyTokenSecrets" => choose(&mut rules.legacy_token_secrets, &value, LEGACY, at, errors),
             "legacyTokenExempt" => rules.legacy_token_exempt = texts(value, at, errors),
             "ephemeralContainers" => choose(&mut rules.ephemeral_containers, &value, EPHEMERAL, at, errors),
+            "trustedCsiDrivers" => rules.trusted_csi_drivers = whole_names(value, at, errors).into_iter().collect(),
             "controllerUser" => match value {
                 Value::String(user) if !user.is_empty() => rules.controller_user = user,
                 Value::String(_) => errors.push(FieldError::required(at, "name the user, or leave it out")),
@@ -117,7 +118,7 @@ fn texts(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<Stri
     texts
 }
 
-/// Names that are taken as they are: a glob among them would protect nothing.
+/// Names that are taken as they are: a glob among them would stand for nothing.
 fn whole_names(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<String> {
     let names = texts(value, at, errors);
     for (index, name) in names.iter().enumerate() {
@@ -202,7 +203,7 @@ mod tests {
             "requireCreatePods": true,
             "denyPermissions": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["*"]}],
             "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"],
-            "ephemeralContainers": "Warn", "controllerUser": "me"
+            "ephemeralContainers": "Warn", "controllerUser": "me", "trustedCsiDrivers": ["b.example", "a.example"]
         }));
         assert_eq!(errors, [""; 0]);
         let list = |text: &str| vec![text.to_owned()];
@@ -225,6 +226,7 @@ mod tests {
                 legacy_token_exempt: list("ci/*"),
                 ephemeral_containers: Judgement::Warn,
                 controller_user: "me".to_owned(),
+                trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
             }
         );
     }
@@ -235,7 +237,7 @@ mod tests {
             "allowed": [{"namespaces": ["a"]}, "b", {"namespaces": [1], "names": [""], "name": []}],
             "onMissing": "skip", "protectDefault": "yes", "denyPermissions": [{"verbs": "get", "apiGroups": []}],
             "protectedNamespaces": ["kube-*"],
-            "controllerUser": "", "allowedNames": []
+            "controllerUser": "", "allowedNames": [], "trustedCsiDrivers": ["*.example", 1]
         }));
         assert_eq!(
             errors,
@@ -255,6 +257,8 @@ mod tests {
                 "serviceAccounts.onMissing: Unsupported value: \"skip\": supported values: \"Deny\", \"Skip\"",
                 "serviceAccounts.protectDefault: Invalid value: must be true or false, found a string",
                 "serviceAccounts.protectedNamespaces[0]: Invalid value: \"kube-*\": no glob: write each name in full",
+                "serviceAccounts.trustedCsiDrivers[1]: Invalid value: must be a string, found a number",
+                "serviceAccounts.trustedCsiDrivers[0]: Invalid value: \"*.example\": no glob: write each name in full",
             ]
         );
     }

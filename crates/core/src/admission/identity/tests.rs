@@ -187,7 +187,7 @@ fn a1_3_an_alias_alone_is_the_pods_own_account_and_both_change_together() {
     assert_eq!(
         outcome.warnings,
         [
-            "SidecarSet \"logs\" is injected without its ServiceAccount: the Pod has the ServiceAccount \"own\" of its own"
+            "SidecarSet \"logs\" is injected without its ServiceAccount: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
         ]
     );
     let pod = injected(admitted(&pod(json!({"serviceAccount": "default"})), &with_account, &[], true, &Cluster));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::lookup::{Answer, Failure, ObjectRef};
+use crate::service_account::tokens::volumes::Given;
 
 /// Objects by kind and name; everything else does not exist.
 #[derive(Default)]
@@ -60,6 +61,11 @@ fn isolate(name: &str, account: &str) -> Asking {
 
 fn app(account: &str) -> App<'_> {
     App { account, automount: None, further_token: None }
+}
+
+/// A container that mounts a token.
+fn holder(container: &str) -> Holder<'_> {
+    Holder { container: Some(container), volume: "t", given: Given::Token }
 }
 
 fn merged_objects(cluster: &mut Cluster) -> String {
@@ -118,17 +124,17 @@ fn decided(asking: &[Asking], account: &str) -> String {
 #[case::row_3_same(&[refuse("a", "x")], "x", "runs as before")]
 #[case::row_4_other(
     &[refuse("a", "x")], "own",
-    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own"
+    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
 )]
 #[case::row_4_other_before_conflict(
     &[refuse("a", "x"), refuse("b", "y")], "own",
-    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own; b goes without: the Pod has the \
-     ServiceAccount \"own\" of its own"
+    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it; b goes without: the Pod has the \
+     ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
 )]
 #[case::row_4_one_of_two_is_other(
     &[merge("a", "x"), merge("b", "y")], "x",
-    "runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own; b goes without: the Pod has the \
-     ServiceAccount \"x\" of its own"
+    "runs as before; a goes without: the Pod has the ServiceAccount \"x\" of its own; mode Isolate gives the sidecars theirs beside it; b goes without: the Pod has the \
+     ServiceAccount \"x\" of its own; mode Isolate gives the sidecars theirs beside it"
 )]
 #[case::row_5_one_refuses(
     &[refuse("a", "x"), merge("b", "y")], "default",
@@ -172,7 +178,10 @@ fn a4_decision_table(#[case] asking: &[Asking], #[case] account: &str, #[case] o
 }
 
 #[rstest]
-#[case::keep(OnAppAccount::Keep, "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own")]
+#[case::keep(
+    OnAppAccount::Keep,
+    "runs as before; a goes without: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
+)]
 #[case::isolate(OnAppAccount::Isolate, "runs as before; a: x OfSecret")]
 #[case::deny(
     OnAppAccount::Deny,
@@ -187,13 +196,13 @@ fn a5_3_a_pod_with_its_own_account(#[case] on_app_account: OnAppAccount, #[case]
 
 #[test]
 fn b0_a_further_token_counts_as_an_account_of_its_own() {
-    let app = App { further_token: Some("vault"), ..app("default") };
+    let app = App { further_token: Some(holder("vault")), ..app("default") };
     let rules = Rules::default();
     let decided = decide(&[refuse("a", "x")], app, "web", &rules, &Cluster::with(&["x"]));
     assert_eq!(
         shown(decided),
         "runs as before; a goes without: container \"vault\" mounts a token of the Pod's ServiceAccount, which would become \
-         another account's; mode Isolate leaves it alone"
+         another account's; mode Isolate gives the sidecars theirs beside it"
     );
     let decided = decide(&[isolate("a", "x")], app, "web", &rules, &Cluster::with(&["x"]));
     assert_eq!(shown(decided), "runs as before; a: x OfSecret");

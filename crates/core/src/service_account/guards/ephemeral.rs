@@ -1,32 +1,35 @@
 //! Containers that are added to a running Pod (E7).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Findings, forbidden};
 use crate::json;
 use crate::pod;
-use crate::service_account::names;
 use crate::service_account::rules::{Judgement, Rules};
-use crate::service_account::tokens;
+use crate::service_account::tokens::held::shown;
+use crate::service_account::tokens::reach::Running;
 
 /// Judges the ephemeral containers that are new: none may mount the token of a sidecar, or share the processes of a
 /// container that holds one.
 pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Findings {
     let mut findings = Findings::default();
     let list = &["spec", "ephemeralContainers"];
-    let known = json::items(old_object, list);
+    let known: BTreeSet<&str> = json::items(old_object, list).iter().map(pod::name).collect();
+    let running = Running::of(object, &rules.trusted_csi_drivers);
     for (index, container) in json::items(object, list).iter().enumerate() {
-        if known.iter().any(|known| pod::name(known) == pod::name(container)) {
+        let name = pod::name(container);
+        if known.contains(name) {
             continue;
         }
-        let name = pod::name(container);
-        let mut found = tokens::reached_for(object, container);
+        let mut found = running.reached_for(container);
         let target = json::text(container, &["targetContainerName"]);
-        if !target.is_empty() && holds_token(object, target) {
-            found.push(format!("shares the processes of the sidecar \"{target}\""));
+        if !target.is_empty() && running.holds_token(target) {
+            found.insert(format!("shares the processes of the sidecar {}", shown(target)));
         }
         for what in found {
-            let problem = format!("ephemeral container \"{name}\" {what}, and could use its ServiceAccount");
+            let problem = format!("ephemeral container {} {what}, and could use its ServiceAccount", shown(name));
             match rules.ephemeral_containers {
                 Judgement::Deny => findings.reasons.push(forbidden(
                     &format!("spec.ephemeralContainers[{index}]"),
@@ -41,20 +44,13 @@ pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Findings {
     findings
 }
 
-/// Whether a container of the Pod has the token of a sidecar.
-fn holds_token(pod: &Value, name: &str) -> bool {
-    tokens::containers(pod).filter(|container| pod::name(container) == name).any(|container| {
-        let mounts = json::items(container, &["volumeMounts"]);
-        mounts.iter().any(|mount| pod::name(mount).starts_with(names::TOKEN_VOLUME_PREFIX))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::service_account::names;
 
     fn pod(added: &Value) -> Value {
         json!({"spec": {

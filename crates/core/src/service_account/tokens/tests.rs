@@ -3,8 +3,15 @@
 use rstest::rstest;
 use serde_json::json;
 
-use super::super::decide::Grant;
-use super::*;
+use std::collections::BTreeSet;
+
+use super::granted::Granted;
+use super::volumes::{mounts, token_secrets_of_volume};
+use super::{settle as settle_with, *};
+use crate::pod;
+use crate::service_account::decide::{Decision, Grant, Token};
+use crate::service_account::names;
+use crate::service_account::rules::Rules;
 
 const AUTOMOUNT: &str = "kube-api-access-x7k2p";
 
@@ -53,14 +60,46 @@ fn swap() -> Decision {
     Decision {
         account: Some("x".to_owned()),
         hides_token: true,
+        private: Some("x".to_owned()),
         grants: vec![grant("x", Token::OfPod)],
-        skipped: Vec::new(),
-        kept: Vec::new(),
+        ..Decision::default()
     }
 }
 
 fn isolate() -> Decision {
     Decision { grants: vec![grant("x", Token::OfSecret)], ..Decision::default() }
+}
+
+fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Settled, Vec<Reason>> {
+    settle_with(before, decision, owners, &Rules::default().trusted_csi_drivers)
+}
+
+/// What the twin says about a Pod.
+fn judged(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String> {
+    let reasons = assert::judge(pod, decision, owners, &Rules::default().trusted_csi_drivers);
+    // As in a refusal: in order, none twice.
+    Vec::from_iter(reasons.into_iter().collect::<BTreeSet<_>>()).iter().map(ToString::to_string).collect()
+}
+
+fn lacking(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
+    let drivers = Drivers::new();
+    assert::lacking(pod, &Volumes::of(pod, &drivers), &Granted::of(decision, owners))
+}
+
+fn regained(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<Reason> {
+    let drivers = Drivers::new();
+    let granted = Granted::of(decision, owners);
+    let account = decision.private.as_deref().unwrap();
+    let what = (account, reach::Since::of(decision, account));
+    reach::regained(pod, &Volumes::of(pod, &drivers), &granted, what, true)
+}
+
+/// The container or the volume that holds a further token.
+fn further(pod: &Value, owners: &Owners) -> Option<String> {
+    let rules = Rules::default();
+    let owners = owners.values().flatten().map(String::as_str).collect();
+    let holder = further_token(pod, &Volumes::of(pod, &rules.trusted_csi_drivers), &owners)?;
+    Some(holder.container.unwrap_or(holder.volume).to_owned())
 }
 
 fn messages(settled: Result<Settled, Vec<Reason>>) -> Vec<String> {
@@ -81,12 +120,14 @@ fn identities(pod: &Value, account_automounts: bool) -> Vec<(String, String)> {
             found.push((name.clone(), account.to_owned()));
         }
         for mount in mounts(container) {
-            let volume = volume(pod, pod::name(mount)).unwrap();
-            if tokens_of(volume).next().is_some() {
+            let drivers = Drivers::new();
+            let volumes = Volumes::of(pod, &drivers);
+            let volume = volumes.get(pod::name(mount)).unwrap();
+            if volumes.given(volume).is_some() {
                 found.push((name.clone(), account.to_owned()));
             }
             for owner in ["x", "y", "z"] {
-                if secrets_of_volume(volume).contains(&names::token_secret(owner).as_str()) {
+                if token_secrets_of_volume(volume).contains(&names::token_secret(owner).as_str()) {
                     found.push((name.clone(), owner.to_owned()));
                 }
             }
@@ -184,6 +225,7 @@ fn b2_an_isolated_sidecar_has_no_token_of_the_pod_besides(
     before["spec"]["serviceAccountName"] = json!(account);
     let data = json!({"name": "data", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}});
     before["spec"]["volumes"][0] = data;
+    before["spec"]["containers"][0]["volumeMounts"] = json!([automount()]);
     before["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "data", "mountPath": "/agent"}, automount()]);
     let settled = settle(&before, &decision, &agent());
     assert_eq!(settled.as_ref().err().map_or(0, Vec::len), refused, "{settled:?}");
@@ -229,9 +271,9 @@ fn b0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
 fn b0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case] found: Option<&str>) {
     let mount = json!({"name": volume["name"], "mountPath": path});
     let pod = json!({"spec": {"containers": [{"name": "app", "volumeMounts": [mount]}], "volumes": [volume]}});
-    assert_eq!(further_token(&pod, &agent()), found);
+    assert_eq!(further(&pod, &agent()).as_deref(), found);
     let owners = owners(&[("logs", &["app"])]);
-    assert_eq!(further_token(&pod, &owners), None, "a token of an owner is its own");
+    assert_eq!(further(&pod, &owners), None, "a token of an owner is its own");
 }
 
 #[rstest]
@@ -248,9 +290,15 @@ fn e4_nobody_but_owners_reaches_a_sidecars_token(#[case] container: Value, #[cas
         before["spec"]["containers"][0][key] = value.clone();
     }
     let secret = names::token_secret("x");
-    let volumes = before["spec"]["volumes"].as_array_mut().unwrap();
-    volumes.push(json!({"name": "own", "secret": {"secretName": secret}}));
-    volumes.push(json!({"name": "own-projected", "projected": {"sources": [{"secret": {"name": secret}}]}}));
+    let mounted = container["volumeMounts"][0]["name"].as_str();
+    for volume in [
+        json!({"name": "own", "secret": {"secretName": secret}}),
+        json!({"name": "own-projected", "projected": {"sources": [{"secret": {"name": secret}}]}}),
+    ] {
+        if volume["name"].as_str() == mounted {
+            before["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+        }
+    }
     assert_eq!(
         messages(settle(&before, &isolate(), &agent())),
         [format!(
@@ -297,22 +345,6 @@ fn skipped_sets_are_annotated_and_warned_about() {
     assert_eq!(settled.warnings, ["SidecarSet \"logs\" is injected without its ServiceAccount: why"]);
 }
 
-#[rstest]
-#[case::at_the_path("data", names::MOUNT_PATH, true)]
-#[case::a1_j_with_a_slash("data", "/var/run/secrets/kubernetes.io/serviceaccount/", true)]
-#[case::automounted_elsewhere(AUTOMOUNT, "/copy", true)]
-#[case::another_audience("vault", "/vault", true)]
-#[case::beside("data", "/var/run/secrets/kubernetes.io", false)]
-#[case::of_no_volume("gone", "/gone", false)]
-fn a5_8_mounts_that_give_a_token(#[case] volume: &str, #[case] path: &str, #[case] is: bool) {
-    let mut pod = pod();
-    let vault = json!({"name": "vault", "projected": {"sources": [
-        {"configMap": {"name": "c"}}, {"serviceAccountToken": {"audience": "vault", "path": "t"}}
-    ]}});
-    pod["spec"]["volumes"].as_array_mut().unwrap().push(vault);
-    assert_eq!(is_of_token(&pod, &json!({"name": volume, "mountPath": path})), is);
-}
-
 /// The Pod after the swap, after `edit` by a later webhook.
 fn swapped(edit: impl FnOnce(&mut Value)) -> Value {
     let mut pod = settle(&pod(), &swap(), &agent()).unwrap().pod;
@@ -320,11 +352,17 @@ fn swapped(edit: impl FnOnce(&mut Value)) -> Value {
     pod
 }
 
+/// The decision about a Pod that was swapped before.
+fn again() -> Decision {
+    Decision { account: None, hides_token: false, ..swap() }
+}
+
 fn mounted_again(pod: &mut Value) {
     pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume());
     pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(automount());
 }
 
+/// E11, E20: annotations are no matter of it.
 #[rstest]
 #[case::as_it_was_left(|_: &mut Value| {}, false)]
 #[case::mounted_again(mounted_again, true)]
@@ -332,29 +370,41 @@ fn mounted_again(pod: &mut Value) {
     pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume());
     pod["spec"]["initContainers"][0]["volumeMounts"] = json!([automount()]);
 }, true)]
-#[case::only_in_the_volumes(|pod: &mut Value| pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume()), false)]
-#[case::not_swapped(|pod: &mut Value| {
+#[case::only_in_the_volumes(|pod: &mut Value| pod["spec"]["volumes"].as_array_mut().unwrap().push(automount_volume()), true)]
+#[case::without_the_record(|pod: &mut Value| {
     mounted_again(pod);
     pod["metadata"]["annotations"].as_object_mut().unwrap().remove(INJECTED);
-}, false)]
-#[case::runs_as_another(|pod: &mut Value| {
-    mounted_again(pod);
-    pod["spec"]["serviceAccountName"] = json!("own");
-}, false)]
+}, true)]
 #[case::record_is_no_json(|pod: &mut Value| {
     mounted_again(pod);
     pod["metadata"]["annotations"][INJECTED] = json!("{");
-}, false)]
+}, true)]
+#[case::as_a_certificate(|pod: &mut Value| {
+    let volume = json!({"name": "late", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}});
+    pod["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+    pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "late", "mountPath": "/late"}]);
+}, true)]
 fn e11_tokens_that_came_back_are_found(#[case] edit: fn(&mut Value), #[case] found: bool) {
     let pod = swapped(edit);
-    let reasons = regained(&pod, &accounts(&swap(), &agent()));
+    let reasons = regained(&pod, &again(), &agent());
     assert_eq!(reasons.len(), usize::from(found), "{reasons:?}");
+}
+
+/// A Pod that ran under the account before may have tokens of it, however its annotations look.
+#[test]
+fn e11_tokens_that_the_pod_had_before_are_its_own() {
+    let mut before = pod();
+    before["spec"]["serviceAccountName"] = json!("x");
+    before["spec"]["automountServiceAccountToken"] = json!(false);
+    before["metadata"]["annotations"] = json!({INJECTED: "{\"injected\":\"x\"}"});
+    let settled = settle(&before, &again(), &agent()).unwrap();
+    assert_eq!(judged(&settled.pod, &again(), &agent()), [""; 0]);
 }
 
 #[test]
 fn e11_the_message_names_the_container_and_the_account() {
     let texts: Vec<String> =
-        regained(&swapped(mounted_again), &accounts(&swap(), &agent())).iter().map(ToString::to_string).collect();
+        regained(&swapped(mounted_again), &again(), &agent()).iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
         [
@@ -394,7 +444,8 @@ fn b10_owners_hold_the_right_token(#[case] edit: fn(&mut Value), #[case] lacks: 
     true
 )]
 fn a1_k_what_the_api_server_takes_for_its_own(#[case] volume: Value, #[case] misled: bool) {
-    let with = |volumes: Value| is_misled(&json!({"spec": {"volumes": volumes}}));
+    let drivers = Drivers::new();
+    let with = |volumes: Value| Volumes::of(&json!({"spec": {"volumes": volumes}}), &drivers).is_misled();
     assert_eq!(with(json!([volume])), misled);
     assert!(!with(json!([automount_volume(), volume])), "the first of them counts");
 }

@@ -1,0 +1,85 @@
+//! Who can authenticate as the account that a Pod runs under (`serviceaccounts.md` B0, E19, E20).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::volumes::{self, Given, Volumes};
+use crate::field::{quoted, shortened};
+use crate::json;
+use crate::pod;
+use crate::service_account::names;
+
+/// The Pod's lists of containers.
+pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
+
+/// The init containers and the containers of a Pod.
+pub fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    LISTS.into_iter().flat_map(|list| json::items(pod, &["spec", list]))
+}
+
+/// A volume that lets its holder authenticate as the Pod's account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder<'a> {
+    /// The container that mounts it; `None` where no container does. One that is added later may.
+    pub container: Option<&'a str>,
+    /// The volume.
+    pub volume: &'a str,
+    /// What it holds.
+    pub given: Given<'a>,
+}
+
+impl Holder<'_> {
+    /// The holder, and that it has a token of `account`.
+    pub fn of(&self, account: impl fmt::Display) -> String {
+        let holder = self.container.map_or_else(
+            || format!("volume {} holds a token of {account}", shown(self.volume)),
+            |container| format!("container {} mounts a token of {account}", shown(container)),
+        );
+        match self.given {
+            Given::Token => holder,
+            Given::Certificate => format!("{holder} (podCertificate of the volume {})", shown(self.volume)),
+            Given::Driver(driver) => format!(
+                "{holder} (CSI driver {}, which is not among serviceAccounts.trustedCsiDrivers, in the volume {})",
+                shown(driver),
+                shown(self.volume)
+            ),
+        }
+    }
+}
+
+/// A name in a message: the Pod's author has chosen it, and it may be long.
+pub(in crate::service_account) fn shown(name: &str) -> String {
+    quoted(&shortened(name))
+}
+
+/// Whether a mount is where clients look for a token.
+pub(super) fn is_at_path(mount: &Value) -> bool {
+    names::is_mount_path(json::text(mount, &["mountPath"]))
+}
+
+/// B0: the first that holds a token of the Pod's account besides the automounted one: a container outside `owners`, or a
+/// volume that no container mounts. It would become a token of another account. Volumes of ours are not meant.
+pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSet<&str>) -> Option<Holder<'a>> {
+    let holder = |container: Option<&'a str>, volume: &'a str| {
+        let given = volumes.given(volumes.get(volume)?).filter(|_| !volumes::is_called_like_ours(volume))?;
+        Some(Holder { container, volume, given })
+    };
+    let is_automounted = |mount: &Value| is_at_path(mount) && volumes.is_automounted(pod::name(mount));
+    let mut used = BTreeSet::new();
+    for container in containers(pod) {
+        let name = pod::name(container);
+        used.extend(volumes::used_by(container));
+        if owners.contains(name) {
+            continue;
+        }
+        let mounted = volumes::mounts(container).iter().filter(|mount| !is_automounted(mount)).map(pod::name);
+        let mut uses = mounted.chain(volumes::used_otherwise(container));
+        if let Some(found) = uses.find_map(|volume| holder(Some(name), volume)) {
+            return Some(found);
+        }
+    }
+    let mut unused = volumes.iter().map(pod::name).filter(|name| !used.contains(name));
+    unused.find_map(|volume| holder(None, volume).filter(|_| !volumes.is_automounted(volume)))
+}

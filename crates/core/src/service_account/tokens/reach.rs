@@ -1,0 +1,177 @@
+//! What reaches for the token of a sidecar (`serviceaccounts.md` E3, E4, E7, E11, E20, B10).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::granted::Granted;
+use super::held::{Holder, containers, shown};
+use super::volumes::{self, Volumes};
+use crate::field::FieldPath;
+use crate::outcome::Reason;
+use crate::pod;
+use crate::service_account::decide::Decision;
+use crate::service_account::names;
+
+/// What of ours a container reaches for that `owns` does not allow: volumes and Secrets with tokens, by name.
+fn reaches(volumes: &Volumes<'_>, container: &Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for used in volumes::used_by(container) {
+        if volumes::is_called_like_ours(used) {
+            if !owns(used) {
+                found.insert(format!("mounts the volume {}", shown(used)));
+            }
+            continue;
+        }
+        for secret in volumes.get(used).map(volumes::token_secrets_of_volume).unwrap_or_default() {
+            found.insert(format!("mounts the Secret {}", shown(secret)));
+        }
+    }
+    for (_, secret) in volumes::token_secrets_of_environment(container) {
+        found.insert(format!("takes its environment from the Secret {}", shown(secret)));
+    }
+    found
+}
+
+/// What containers reach for that are added to a running Pod (E7).
+#[derive(Clone, Debug)]
+pub struct Running<'a> {
+    volumes: Volumes<'a>,
+    is_for_sidecars: bool,
+    holders: BTreeSet<&'a str>,
+}
+
+impl<'a> Running<'a> {
+    /// Reads a Pod. Drivers that are `trusted` do not ask for tokens.
+    ///
+    /// Where a volume of ours gives the Pod's account, that account was given for the sidecars: then every volume that
+    /// gives it counts, above all one that no container mounted when the Pod was admitted (B0). Annotations do not
+    /// count, for those can be edited.
+    pub fn of(pod: &'a Value, trusted: &'a volumes::Drivers) -> Self {
+        let volumes = Volumes::of(pod, trusted);
+        let mut names = volumes.iter().map(pod::name);
+        let is_for_sidecars = names.any(|name| volumes::is_called_like_ours(name) && volumes.gives_account(name));
+        let holds = |container: &&Value| volumes::used_by(container).any(volumes::is_called_like_ours);
+        let holders = containers(pod).filter(holds).map(pod::name).collect();
+        Self { volumes, is_for_sidecars, holders }
+    }
+
+    /// The tokens of sidecars that a container reaches for, as what it does.
+    pub fn reached_for(&self, container: &Value) -> BTreeSet<String> {
+        let mut found = reaches(&self.volumes, container, &|_| false);
+        if self.is_for_sidecars {
+            let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
+            found.extend(
+                volumes::used_by(container).filter(gives).map(|name| format!("mounts the volume {}", shown(name))),
+            );
+        }
+        found
+    }
+
+    /// Whether the container of this name has the token of a sidecar.
+    pub fn holds_token(&self, name: &str) -> bool {
+        self.holders.contains(name)
+    }
+}
+
+/// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
+/// volume or in the environment. E20: volumes and pull secrets that do so while no container uses them.
+pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let mut used = BTreeSet::new();
+    for container in containers(pod) {
+        let name = pod::name(container);
+        used.extend(volumes::used_by(container));
+        for what in reaches(volumes, container, &|volume| granted.owns(name, volume)) {
+            let problem = format!("container {} {what}, which belongs to a sidecar", shown(name));
+            let remedy = "remove it; only the containers of the SidecarSet may hold its token";
+            reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, remedy));
+        }
+    }
+    let stray = |field: &str, problem: String| {
+        let remedy = "remove it; only the volume that Pillion writes for the containers of the SidecarSet may";
+        Reason::forbidden(None, FieldPath::new(field), problem, remedy)
+    };
+    for volume in volumes.iter() {
+        let name = pod::name(volume);
+        if used.contains(name) || granted.of_volume(name).is_some() {
+            continue;
+        }
+        if volumes::is_called_like_ours(name) {
+            let problem = format!("volume {} has the name of one that holds the token of a sidecar", shown(name));
+            reasons.push(stray("spec.volumes", problem));
+        }
+        for secret in volumes::token_secrets_of_volume(volume) {
+            let problem = format!("volume {} names the Secret {} of a sidecar", shown(name), shown(secret));
+            reasons.push(stray("spec.volumes", problem));
+        }
+    }
+    for secret in volumes::token_secrets_of_pulls(pod) {
+        let problem = format!("the Secret {} holds the token of a sidecar", shown(secret));
+        reasons.push(stray("spec.imagePullSecrets", problem));
+    }
+    reasons
+}
+
+/// Which volumes with a token of the sidecars' account are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// All: the account is new to the Pod, or never a Pod's own.
+    Ever,
+    /// Those that follow ours in the list of volumes. The Pod ran under the account before, as far as it can be known,
+    /// and could have tokens of it; but what comes after our volume was added after the policy.
+    Ours,
+}
+
+impl Since {
+    /// For the account that a decision gives to sidecars alone.
+    pub fn of(decision: &Decision, account: &str) -> Self {
+        if decision.account.is_some() || names::is_merged(account) { Self::Ever } else { Self::Ours }
+    }
+}
+
+/// E11, E20: containers that hold a token of `account`, which the Pod runs under for its sidecars alone, and volumes
+/// through which a container that is added later could.
+///
+/// Mounts of our own volumes count `with_ours`; [`intruders`] finds them in any case.
+pub(super) fn regained(
+    pod: &Value,
+    volumes: &Volumes<'_>,
+    granted: &Granted<'_>,
+    (account, since): (&str, Since),
+    with_ours: bool,
+) -> Vec<Reason> {
+    let ours = granted.account(account).map(|account| account.volume.as_str());
+    let is_ours = |volume: &&Value| ours == Some(pod::name(volume));
+    let ever = volumes.iter().take_while(|volume| since == Since::Ours && !is_ours(volume)).map(pod::name);
+    let ever: BTreeSet<&str> = ever.collect();
+    let mut reasons = Vec::new();
+    let mut refuse = |holder: Holder<'_>| {
+        let problem = format!("{}, which is for sidecars alone", holder.of(shown(account)));
+        let remedy = "find the webhook that changed the Pod after it was injected";
+        reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, remedy));
+    };
+    let holder = |container, name| {
+        let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
+        let volume = volumes.get(name).filter(|_| counts)?;
+        Some(Holder { container, volume: name, given: volumes.given(volume)? })
+    };
+    let owners = granted.account(account).map(|account| &account.owners);
+    let mut used = BTreeSet::new();
+    for container in containers(pod) {
+        let name = pod::name(container);
+        used.extend(volumes::used_by(container));
+        if owners.is_some_and(|owners| owners.contains(name)) {
+            continue;
+        }
+        if let Some(holder) = volumes::used_by(container).find_map(|volume| holder(Some(name), volume)) {
+            refuse(holder);
+        }
+    }
+    let unused = volumes.iter().map(pod::name).filter(|name| !used.contains(name));
+    let unused = unused.filter(|name| !volumes::is_called_like_ours(name));
+    for holder in unused.filter_map(|name| holder(None, name)) {
+        refuse(holder);
+    }
+    reasons
+}

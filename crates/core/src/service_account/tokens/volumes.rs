@@ -1,0 +1,206 @@
+//! What the volumes of a Pod give to whoever mounts them (`serviceaccounts.md` A1-4, B0, E4, E19, E20).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::json::{self, MAX_DEPTH};
+use crate::pod;
+use crate::service_account::names;
+
+/// Names of CSI drivers (`spec.csi.driver` of a volume).
+pub type Drivers = BTreeSet<String>;
+
+/// The volumes of a Pod by name, read once: a Pod may have as many mounts as volumes.
+#[derive(Clone, Debug)]
+pub struct Volumes<'a> {
+    list: &'a [Value],
+    by_name: BTreeMap<&'a str, &'a Value>,
+    trusted: &'a Drivers,
+}
+
+impl<'a> Volumes<'a> {
+    /// The volumes of `pod`. Drivers that are `trusted` do not ask for tokens. The first volume of a name counts.
+    pub fn of(pod: &'a Value, trusted: &'a Drivers) -> Self {
+        let list = json::items(pod, &["spec", "volumes"]);
+        let by_name = list.iter().rev().map(|volume| (pod::name(volume), volume)).collect();
+        Self { list, by_name, trusted }
+    }
+
+    /// The volume of this name.
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
+        self.by_name.get(name).copied()
+    }
+
+    /// All of them, in the order of the Pod.
+    pub fn iter(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.list.iter()
+    }
+
+    /// How a volume lets whoever mounts it authenticate as the Pod's account.
+    pub fn given(&self, volume: &'a Value) -> Option<Given<'a>> {
+        given(volume, self.trusted)
+    }
+
+    /// Whether whoever mounts the volume of this name can authenticate as the Pod's account.
+    pub fn gives_account(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|volume| self.given(volume).is_some())
+    }
+
+    /// Whether the volume of this name is the one that the API server adds for the Pod's own account (A1-4).
+    pub fn is_automounted(&self, name: &str) -> bool {
+        self.get(name).is_some_and(is_automounted)
+    }
+
+    /// A1-k: the volume that the API server takes for its own.
+    fn adopted(&self) -> Option<&'a Value> {
+        self.list.iter().find(|volume| pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX))
+    }
+
+    /// Whether the API server takes the volume of this name for its own, and it holds a token as that one does.
+    pub fn is_adopted(&self, name: &str) -> bool {
+        let adopted = self.adopted().filter(|volume| pod::name(volume) == name);
+        adopted.is_some_and(|volume| tokens_of(volume).any(is_for_the_api_server))
+    }
+
+    /// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+    pub fn is_misled(&self) -> bool {
+        self.adopted().is_some_and(|volume| !tokens_of(volume).any(is_for_the_api_server))
+    }
+}
+
+/// Whether a volume has a name that only volumes of Pillion may have.
+pub fn is_called_like_ours(name: &str) -> bool {
+    name.starts_with(names::TOKEN_VOLUME_PREFIX)
+}
+
+/// Whether a volume is the one that the API server adds for the Pod's own account (A1-4): it projects that account's
+/// token and nothing else that would give anybody an identity. Distributions add ConfigMaps of their own to it.
+pub fn is_automounted(volume: &Value) -> bool {
+    let is_plain = |source: &Value| {
+        let kinds = source.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        kinds.into_iter().all(|(kind, _)| matches!(kind.as_str(), "serviceAccountToken" | "configMap" | "downwardAPI"))
+    };
+    pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
+        && tokens_of(volume).count() == 1
+        && tokens_of(volume).all(is_for_the_api_server)
+        && json::items(volume, &["projected", "sources"]).iter().all(is_plain)
+}
+
+/// The tokens of the Pod's account that a volume projects.
+fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
+    sources_of(volume, "serviceAccountToken")
+}
+
+fn sources_of<'a>(volume: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    let sources = json::items(volume, &["projected", "sources"]);
+    sources.iter().filter_map(move |source| source.get(kind)).filter(|source| !source.is_null())
+}
+
+fn is_for_the_api_server(token: &Value) -> bool {
+    json::text(token, &["audience"]).is_empty()
+}
+
+/// How a volume lets whoever mounts it authenticate as the Pod's account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given<'a> {
+    /// A token (`serviceAccountToken`).
+    Token,
+    /// A certificate (`podCertificate`, E19).
+    Certificate,
+    /// Whatever this CSI driver makes of a token that it may ask for (`CSIDriver.spec.tokenRequests`).
+    Driver(&'a str),
+}
+
+/// E19: how a volume lets whoever mounts it authenticate as the Pod's account; `None` where it does not.
+///
+/// Of CSI volumes only inline ones can be judged: what a claim leads to is not in the Pod.
+pub fn given<'a>(volume: &'a Value, trusted: &Drivers) -> Option<Given<'a>> {
+    if tokens_of(volume).next().is_some() {
+        return Some(Given::Token);
+    }
+    if sources_of(volume, "podCertificate").next().is_some() {
+        return Some(Given::Certificate);
+    }
+    json::at(volume, &["csi"]).filter(|source| !source.is_null())?;
+    let driver = json::text(volume, &["csi", "driver"]);
+    (!trusted.contains(driver)).then_some(Given::Driver(driver))
+}
+
+/// The Secrets with tokens of sidecars that a volume names, in whatever field (E4, E20).
+///
+/// Core/v1 has `secret.secretName`, `projected.sources[].secret.name`, `azureFile.secretName`, `csi.nodePublishSecretRef`
+/// and `secretRef` of cephfs, cinder, flexVolume, iscsi, rbd, scaleIO and storageos. Attributes of CSI and options of
+/// flexVolume name Secrets as their drivers please.
+pub fn token_secrets_of_volume(volume: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (kind, source) in volume.as_object().into_iter().flatten() {
+        let is_drivers_own = matches!(kind.as_str(), "csi" | "flexVolume");
+        collect(source, is_drivers_own || is_about_secrets(kind), MAX_DEPTH, &mut found);
+    }
+    found
+}
+
+/// Adds what texts below `value` name. Of a source that is not a Secret only fields count that are about Secrets.
+fn collect<'a>(value: &'a Value, is_meant: bool, depth: usize, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) if is_meant => found.extend(token_secret(text)),
+        Value::Array(list) if depth > 0 => {
+            for item in list {
+                collect(item, is_meant, depth - 1, found);
+            }
+        }
+        Value::Object(object) if depth > 0 => {
+            // The keys of a Secret and the files that they become.
+            for (key, value) in object.iter().filter(|(key, value)| *key != "items" || !value.is_array()) {
+                collect(value, is_meant || is_about_secrets(key), depth - 1, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_about_secrets(key: &str) -> bool {
+    key.as_bytes().windows(6).any(|part| part.eq_ignore_ascii_case(b"secret"))
+}
+
+/// The name of a Secret with a sidecar's token, where a text is or holds one.
+pub fn token_secret(text: &str) -> Option<&str> {
+    let mut names = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.'));
+    names.find(|name| name.starts_with(names::TOKEN_SECRET_PREFIX))
+}
+
+/// The Secrets with tokens of sidecars in a container's environment, each with the field that names it.
+pub fn token_secrets_of_environment(container: &Value) -> Vec<(&'static str, &str)> {
+    let from = json::items(container, &["envFrom"]).iter().map(|from| ("envFrom", &["secretRef", "name"][..], from));
+    let one =
+        json::items(container, &["env"]).iter().map(|one| ("env", &["valueFrom", "secretKeyRef", "name"][..], one));
+    from.chain(one).filter_map(|(field, path, value)| Some((field, token_secret(json::text(value, path))?))).collect()
+}
+
+/// The Secrets with tokens of sidecars among the `imagePullSecrets` of a Pod's or a SidecarSet's spec.
+pub fn token_secrets_of_pulls(object: &Value) -> impl Iterator<Item = &str> {
+    let secrets = json::items(object, &["spec", "imagePullSecrets"]);
+    secrets.iter().filter_map(|secret| token_secret(pod::name(secret)))
+}
+
+/// The volumes that a container uses.
+pub fn used_by(container: &Value) -> impl Iterator<Item = &str> {
+    mounts(container).iter().map(pod::name).chain(used_otherwise(container))
+}
+
+/// The volumes that a container uses without a mount: devices, and the files from which it takes variables
+/// (`env[].valueFrom.fileKeyRef`).
+pub fn used_otherwise(container: &Value) -> impl Iterator<Item = &str> {
+    let devices = json::items(container, &["volumeDevices"]).iter().map(pod::name);
+    let files = json::items(container, &["env"])
+        .iter()
+        .map(|variable| json::text(variable, &["valueFrom", "fileKeyRef", "volumeName"]))
+        .filter(|name| !name.is_empty());
+    devices.chain(files)
+}
+
+/// The mounts of a container.
+pub fn mounts(container: &Value) -> &[Value] {
+    json::items(container, &["volumeMounts"])
+}
