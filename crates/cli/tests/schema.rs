@@ -80,7 +80,8 @@ fn settings_of_the_test_data_are_valid_where_they_can_be_decoded() {
 #[case::service_accounts_of_nothing(json!({"serviceAccounts": {"allowed": null, "onMissing": null, "allowPodMode": null, "denyPermissions": []}}))]
 #[case::service_accounts(json!({"serviceAccounts": {
     "allowed": [{"namespaces": ["team-*"], "names": ["a", "b?"]}], "protectedNamespaces": [], "onAppServiceAccount": "Isolate",
-    "denyPermissions": [{"apiGroups": ["*"], "resources": ["nodes"], "verbs": ["*"], "nonResourceURLs": ["/metrics"], "resourceNames": null}], "legacyTokenExempt": ["ci/*"], "controllerUser": "me"
+    "denyPermissions": [{"apiGroups": ["*"], "resources": ["nodes"], "verbs": ["*"], "nonResourceURLs": ["/metrics"], "resourceNames": null}], "legacyTokenExempt": ["ci/*"], "controllerUser": "me",
+    "trustedCsiDrivers": ["a.example"]
 }}))]
 #[case::identities(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}, "sidecarSets": [set(&json!({
     "serviceAccountName": "a", "serviceAccountMode": "isolate", "behaviorWhenServiceAccountInjection": "MERGE",
@@ -113,6 +114,7 @@ fn what_can_be_decoded_is_valid(#[case] settings: Value) {
 #[case::allowed_nothing(json!({"serviceAccounts": {"allowed": [{"names": ["a"], "namespaces": []}]}}))]
 #[case::allowed_by_name_only(json!({"serviceAccounts": {"allowed": ["a"]}}))]
 #[case::an_empty_namespace(json!({"serviceAccounts": {"protectedNamespaces": [""]}}))]
+#[case::a_driver_without_a_name(json!({"serviceAccounts": {"trustedCsiDrivers": [""]}}))]
 #[case::no_user(json!({"serviceAccounts": {"controllerUser": ""}}))]
 #[case::verbs_as_a_text(json!({"serviceAccounts": {"denyPermissions": [{"verbs": "get"}]}}))]
 #[case::a_rule_that_denies_nothing(json!({"serviceAccounts": {"denyPermissions": [{"apiGroups": [""], "resources": [], "verbs": ["*"]}]}}))]

@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 /// Every key (`serviceaccounts.md` G, Settings).
-pub const FIELDS: [Field; 15] = [
+pub const FIELDS: [Field; 16] = [
     Field {
         name: "allowed",
         kind: Kind::Allowed,
@@ -117,6 +117,12 @@ pub const FIELDS: [Field; 15] = [
         kind: Kind::Choice(&["Deny", "Warn"]),
         default: "\"Deny\"",
         means: "what happens when an ephemeral container reaches for a sidecar's token",
+    },
+    Field {
+        name: "trustedCsiDrivers",
+        kind: Kind::Texts,
+        default: r#"["nfs.csi.k8s.io","smb.csi.k8s.io"]"#,
+        means: "CSI drivers that ask for no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`); an inline volume of any other driver counts as a token of the Pod's account; your list stands instead of this one",
     },
     Field {
         name: "controllerUser",
@@ -229,8 +235,9 @@ mod tests {
             legacy_token_exempt: _,
             ephemeral_containers: _,
             controller_user: _,
+            trusted_csi_drivers: _,
         } = Rules::default();
-        assert_eq!(FIELDS.len(), 15);
+        assert_eq!(FIELDS.len(), 16);
         for field in &FIELDS {
             let errors = Settings::decode(json!({"serviceAccounts": {field.name: {"no such key": 1}}})).unwrap_err();
             assert!(errors.iter().all(|error| error.cause != Cause::Unknown), "{}", field.name);

@@ -1,6 +1,6 @@
 //! What of a Pod is none of the policy's business: everything but sidecars, their volumes and our annotations.
 
-use pillion_testkit::identity::{Expected, Scenario, Set, is_token_path};
+use pillion_testkit::identity::{Expected, Scenario, Set, is_automount, is_token_path};
 use serde_json::{Value, json};
 
 use crate::admission::Admission;
@@ -60,11 +60,4 @@ pub fn wanted(admission: &Admission) -> Value {
     }
     pod["spec"]["volumes"].as_array_mut().unwrap().retain(|volume| !is_automount(volume));
     pod
-}
-
-fn is_automount(volume: &Value) -> bool {
-    let is_called_so = volume["name"].as_str().unwrap().starts_with("kube-api-access-");
-    let sources = volume["projected"]["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let tokens: Vec<&Value> = sources.iter().filter_map(|source| source.get("serviceAccountToken")).collect();
-    is_called_so && !tokens.is_empty() && tokens.iter().all(|token| token.get("audience").is_none())
 }

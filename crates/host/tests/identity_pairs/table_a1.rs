@@ -154,8 +154,8 @@ fn a1_i_j_l_a_sidecar_with_something_else_in_the_place_of_its_token_is_refused(
     assert_eq!(answer.code, Some(403));
     assert_eq!(
         answer.message.unwrap(),
-        "spec.containers: sidecar \"a-main\" has the volume \"a-token\" where its token belongs; remove the mount from \
-         the SidecarSet"
+        "SidecarSet \"a\": spec.containers[0].volumeMounts[1].mountPath: the sidecar's token is mounted here; remove the \
+         mount, or spec.serviceAccountName; correct the SidecarSet"
     );
 }
 

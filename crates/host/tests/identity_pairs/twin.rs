@@ -2,8 +2,12 @@
 
 use pillion_core::json;
 use pillion_core::service_account::names;
-use pillion_testkit::identity::{self, Expected, Scenario, TOKEN_PATH, plugin, scenario};
+use std::collections::BTreeSet;
+
+use pillion_testkit::identity::{self, Expected, Pair, Scenario, Set, TOKEN_PATH, pairs, plugin, scenario};
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::admission::{Admission, evaluate};
@@ -36,12 +40,20 @@ fn mount_into_app(pod: &mut Value, volume: Value) {
     mounts(container(pod, |name| name == "app").unwrap()).push(mount);
 }
 
+/// The Pod without the annotation that says that its account was swapped.
+fn without_record(pod: &Value) -> Value {
+    let mut pod = pod.clone();
+    pod["metadata"]["annotations"].as_object_mut().unwrap().remove("pillion.dev/service-account-injected");
+    pod
+}
+
 /// Everything that a later webhook may do to identities in this Pod, as what it is and the Pod after it.
 fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<(&'static str, Value)> {
     let Expected::Admitted { runs_as, hides, identities, .. } = &admission.expected else { return Vec::new() };
     let mut done = Vec::new();
     let mut sabotage = |what, edit: &dyn Fn(&mut Value)| {
-        let mut pod = stored.clone();
+        // No decision rests on what the Pod says about itself.
+        let mut pod = without_record(stored);
         edit(&mut pod);
         done.push((what, pod));
     };
@@ -74,6 +86,25 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
             mount_into_app(pod, volume);
         });
     }
+    if *hides {
+        sabotage("the app gets a certificate", &|pod| {
+            mount_into_app(
+                pod,
+                json!({"name": "late", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}),
+            );
+        });
+        sabotage("the app mounts a volume of a driver that asks for tokens", &|pod| {
+            mount_into_app(pod, json!({"name": "late", "csi": {"driver": identity::ASKING_DRIVER}}));
+        });
+        sabotage("a volume with a token waits for a container", &|pod| {
+            volumes(pod)
+                .push(json!({"name": "late", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}));
+        });
+    }
+    sabotage("a volume that nobody mounts names a Secret", &|pod| {
+        let secret = json!({"nodePublishSecretRef": {"name": names::token_secret("x")}, "driver": "nfs.csi.k8s.io"});
+        volumes(pod).push(json!({"name": "late", "csi": secret}));
+    });
     for (set, account) in identities {
         let volume_name = names::token_volume(account);
         let containers = scenario.sets.iter().find(|other| other.name == *set).unwrap().containers();
@@ -98,6 +129,37 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
             let mount = json!({"name": "data", "mountPath": format!("{TOKEN_PATH}/")});
             mounts(container(pod, is_owner).unwrap()).push(mount);
         });
+        for path in [
+            "/run/secrets/kubernetes.io/serviceaccount",
+            "/var/run/secrets",
+            "//run/./",
+            "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        ] {
+            sabotage("an owner gets something around or in it", &|pod| {
+                mounts(container(pod, is_owner).unwrap()).push(json!({"name": "data", "mountPath": path}));
+            });
+        }
+        for (key, value) in
+            [("subPath", json!("token")), ("mountPropagation", json!("Bidirectional")), ("readOnly", json!(false))]
+        {
+            sabotage("an owner's mount says more", &|pod| {
+                let mounts = mounts(container(pod, is_owner).unwrap());
+                mounts.iter_mut().find(|mount| mount["mountPath"] == TOKEN_PATH).unwrap()[key] = value.clone();
+            });
+        }
+        if runs_as.as_deref().unwrap_or_default() != account && stored["spec"]["serviceAccountName"] != account.as_str()
+        {
+            sabotage("a volume of the sidecar projects the Pod's token", &|pod| {
+                let mount = container(pod, is_owner).unwrap()["volumeMounts"][0].clone();
+                let name = if mount["mountPath"] == TOKEN_PATH { json!("late") } else { mount["name"].clone() };
+                volumes(pod).retain(|volume| volume["name"] != name);
+                volumes(pod)
+                    .push(json!({"name": name, "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}));
+                if name == "late" {
+                    mounts(container(pod, is_owner).unwrap()).push(json!({"name": name, "mountPath": "/late"}));
+                }
+            });
+        }
         sabotage("the volume is emptied", &|pod| {
             let volume = volumes(pod).iter_mut().find(|volume| volume["name"] == volume_name.as_str()).unwrap();
             *volume = json!({"name": volume_name, "emptyDir": {}});
@@ -121,6 +183,156 @@ fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<
     done
 }
 
+/// What may happen to a Pod on its way from the policy to the twin.
+#[derive(Clone, Debug)]
+enum Change {
+    /// The annotation that says that the account was swapped.
+    Record(bool),
+    Account(&'static str),
+    Automount(Option<bool>),
+    Volume {
+        first: bool,
+        volume: Value,
+    },
+    Mount {
+        container: usize,
+        volume: usize,
+        path: &'static str,
+        sub_path: bool,
+    },
+    Unmount {
+        container: usize,
+        mount: usize,
+    },
+    Drop {
+        container: usize,
+    },
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let volume = select(vec![
+        json!({"name": "late", "emptyDir": {}}),
+        plugin::automount_volume("kube-api-access-late"),
+        json!({"name": "late", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}),
+        json!({"name": "late", "csi": {"driver": identity::ASKING_DRIVER}}),
+        json!({"name": "late", "secret": {"secretName": names::token_secret("y")}}),
+        json!({"name": names::token_volume("y"), "emptyDir": {}}),
+    ]);
+    let path = select(vec![TOKEN_PATH, "/late", "/run", "/var/run/secrets/kubernetes.io/serviceaccount/x"]);
+    let some = || 0_usize..8;
+    prop_oneof![
+        any::<bool>().prop_map(Change::Record),
+        select(vec!["default", "own", "x", "y"]).prop_map(Change::Account),
+        any::<Option<bool>>().prop_map(Change::Automount),
+        (any::<bool>(), volume).prop_map(|(first, volume)| Change::Volume { first, volume }),
+        (some(), some(), path, any::<bool>()).prop_map(|(container, volume, path, sub_path)| Change::Mount {
+            container,
+            volume,
+            path,
+            sub_path
+        }),
+        (some(), some()).prop_map(|(container, mount)| Change::Unmount { container, mount }),
+        some().prop_map(|container| Change::Drop { container }),
+    ]
+}
+
+impl Change {
+    fn apply(&self, pod: &mut Value) {
+        let containers = pod["spec"]["containers"].as_array().unwrap().len();
+        match self {
+            Self::Record(is_there) => {
+                let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
+                let account = pod["spec"]["serviceAccountName"].clone();
+                let key = "pillion.dev/service-account-injected";
+                annotations.remove(key);
+                if *is_there {
+                    annotations.insert(key.to_owned(), json!({"injected": account}).to_string().into());
+                }
+            }
+            Self::Account(name) => {
+                pod["spec"]["serviceAccountName"] = json!(name);
+                pod["spec"]["serviceAccount"] = json!(name);
+            }
+            Self::Automount(automount) => {
+                let spec = pod["spec"].as_object_mut().unwrap();
+                spec.remove("automountServiceAccountToken");
+                spec.extend(automount.map(|is_on| ("automountServiceAccountToken".to_owned(), json!(is_on))));
+            }
+            Self::Volume { first, volume } => {
+                let volumes = volumes(pod);
+                if volumes.iter().all(|other| other["name"] != volume["name"]) {
+                    volumes.insert(if *first { 0 } else { volumes.len() }, volume.clone());
+                }
+            }
+            Self::Mount { container, volume, path, sub_path } => {
+                let volumes = volumes(pod);
+                let name = volumes[volume % volumes.len()]["name"].clone();
+                let mounts = mounts(&mut pod["spec"]["containers"][container % containers]);
+                if mounts.iter().all(|mount| mount["mountPath"] != *path) {
+                    mounts.push(json!({"name": name, "mountPath": path, "readOnly": true}));
+                    if *sub_path {
+                        mounts.last_mut().unwrap()["subPath"] = json!("token");
+                    }
+                }
+            }
+            Self::Unmount { container, mount } => {
+                let mounts = mounts(&mut pod["spec"]["containers"][container % containers]);
+                if !mounts.is_empty() {
+                    mounts.remove(mount % mounts.len());
+                }
+            }
+            Self::Drop { container } => {
+                if containers > 1 {
+                    pod["spec"]["containers"].as_array_mut().unwrap().remove(container % containers);
+                }
+            }
+        }
+    }
+}
+
+/// The pairs of the containers that are in `pod`.
+fn pairs_in(stored: &Value, pod: &Value, scenario: &Scenario) -> BTreeSet<Pair> {
+    let mut pairs = pairs(stored, &scenario.accounts);
+    pairs.retain(|pair| container(&mut pod.clone(), |name| name == pair.container).is_some());
+    pairs
+}
+
+proptest! {
+    // Each case is a few Pods.
+    #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    /// Whatever happens to a Pod between the policy and its twin: the twin accepts nothing that the policy would refuse,
+    /// and where sidecars are, nothing in which the policy would have somebody else hold a token.
+    #[test]
+    fn b10_whatever_the_twin_accepts_the_policy_would_have_made_or_left(
+        scenario in scenario(&["SidecarsOnly", "SidecarsOnly", "Isolate", "Pod"]),
+        passes in prop::bool::weighted(0.8),
+        changes in vec(change(), 0..4),
+    ) {
+        let Ok(admission) = Admission::of(&scenario) else { return Ok(()) };
+        if passes && !admission.answer.accepted {
+            return Ok(());
+        }
+        let pod = if passes { admission.patched() } else { admission.seen };
+        let Ok(mut pod) = identity::admit(&pod, &scenario.accounts) else { return Ok(()) };
+        for change in &changes {
+            change.apply(&mut pod);
+        }
+        if !identity::invalid(&pod).is_empty() || !evaluate(&pod, "u", &scenario.settings_of_twin(), &scenario).accepted {
+            return Ok(());
+        }
+        let again = evaluate(&pod, "u", &scenario.settings(), &scenario);
+        prop_assert!(again.accepted, "{:?}\n{}", again.message, pod);
+        let owners = scenario.sets.iter().filter(|set| set.asks()).flat_map(Set::containers);
+        let is_there = |owner: String| container(&mut pod.clone(), |name| name == owner).is_some();
+        let (Some(after), true) = (again.mutated_object, owners.into_iter().any(is_there)) else { return Ok(()) };
+        let admitted = |pod: &Value| identity::admit(pod, &scenario.accounts).unwrap();
+        prop_assert_eq!(
+            pairs_in(&admitted(&after), &pod, &scenario), pairs_in(&admitted(&pod), &pod, &scenario), "{}\n{}", after, pod
+        );
+    }
+}
+
 proptest! {
     // Each case is a dozen Pods.
     #![proptest_config(ProptestConfig {
@@ -134,6 +346,8 @@ proptest! {
             return Ok(());
         }
         let stored = identity::admit(&admission.patched(), &scenario.accounts).unwrap();
+        let judged = evaluate(&without_record(&stored), "u", &scenario.settings_of_twin(), &scenario);
+        prop_assert!(judged.accepted, "{:?}\n{}", judged.message, stored);
         for (what, pod) in sabotages(&stored, &admission, &scenario) {
             let judged = evaluate(&pod, "u", &scenario.settings_of_twin(), &scenario);
             prop_assert!(!judged.accepted, "{}\n{}", what, pod);

@@ -9,10 +9,19 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Map, Value, json};
 
 use super::scenario::{Scenario, Set, merges, token_volume};
-use super::{Account, Accounts, TOKEN_PATH, plugin};
+use super::{ASKING_DRIVER, Account, Accounts, TOKEN_PATH, plugin};
 
 /// The names of the SidecarSets.
 const SETS: [&str; 3] = ["a", "b", "c"];
+/// Paths at, above and below the place of tokens.
+const PLACES: [&str; 6] = [
+    "/run/secrets/kubernetes.io/serviceaccount",
+    "/var/run",
+    "/var/run/secrets/../secrets/kubernetes.io",
+    "//run//secrets",
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    "/run/secrets/kubernetes.io/serviceaccount/x",
+];
 /// The accounts that SidecarSets name.
 const WANTED: [&str; 3] = ["x", "y", "z"];
 
@@ -24,7 +33,25 @@ fn volumes() -> impl Strategy<Value = Vec<Value>> {
         Just(json!({"name": "kube-api-access-own", "emptyDir": {}})),
         Just(plugin::automount_volume("kube-api-access-own")),
         Just(token_volume("kube-api-access-own", "vault")),
+        Just(with_source(
+            plugin::automount_volume("kube-api-access-own"),
+            json!({"podCertificate": {"signerName": "a/b"}})
+        )),
+        Just(with_source(plugin::automount_volume("kube-api-access-own"), json!({"secret": {"name": secret}}))),
     ];
+    let others = (
+        rare(
+            0.1,
+            json!({"name": "certificate", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}),
+        ),
+        rare(0.1, json!({"name": "asking", "csi": {"driver": ASKING_DRIVER}})),
+        rare(0.1, json!({"name": "nfs", "csi": {"driver": "nfs.csi.k8s.io"}})),
+        rare(
+            0.02,
+            json!({"name": "smb", "csi": {"driver": "smb.csi.k8s.io", "nodePublishSecretRef": {"name": secret}}}),
+        ),
+        rare(0.02, json!({"name": "flex", "flexVolume": {"driver": "a/b", "secretRef": {"name": secret}}})),
+    );
     (
         rare(0.3, token_volume("vault", "vault")),
         rare(0.15, token_volume("plain", "")),
@@ -32,12 +59,20 @@ fn volumes() -> impl Strategy<Value = Vec<Value>> {
         rare(0.04, json!({"name": "secret", "secret": {"secretName": secret}})),
         rare(0.04, json!({"name": "projected", "projected": {"sources": [{"secret": {"name": secret}}]}})),
         rare(0.04, json!({"name": names::token_volume("x"), "emptyDir": {}})),
+        others,
     )
-        .prop_map(|(vault, plain, own, secret, projected, forged)| {
+        .prop_map(|(vault, plain, own, secret, projected, forged, (certificate, asking, nfs, smb, flex))| {
             let mut volumes = vec![json!({"name": "data", "emptyDir": {}})];
             volumes.extend([vault, plain, own, secret, projected, forged].into_iter().flatten());
+            volumes.extend([certificate, asking, nfs, smb, flex].into_iter().flatten());
             volumes
         })
+}
+
+/// A projected volume that projects one thing more.
+fn with_source(mut volume: Value, source: Value) -> Value {
+    volume["projected"]["sources"].as_array_mut().unwrap().push(source);
+    volume
 }
 
 /// A container with mounts of some of these volumes, at most one at each path.
@@ -47,6 +82,7 @@ fn container(name: &'static str, volumes: Vec<String>) -> impl Strategy<Value = 
         1 => Just(TOKEN_PATH.to_owned()),
         1 => Just(format!("{TOKEN_PATH}/")),
         1 => Just(TOKEN_PATH.replace("run/", "run/./")),
+        1 => select(PLACES.to_vec()).prop_map(str::to_owned),
     ];
     let mounts = vec((select(volumes), path), 0..=2);
     let env = prop_oneof![
@@ -125,11 +161,16 @@ fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Se
         option::weighted(0.4, any::<bool>()),
         prop::bool::weighted(0.3),
         select(vec!["BeforeAppContainer", "AfterAppContainer"]),
-        prop_oneof![8 => Just("agent-data"), 1 => select(vec!["vault", "plain"])],
+        prop_oneof![8 => Just("agent-data"), 1 => select(vec!["vault", "plain", "certificate", "asking"])],
         option::weighted(0.15, token),
+        option::weighted(0.03, select(PLACES.to_vec())),
     );
     (prop::bool::weighted(0.9), identity, shape).prop_map(
-        move |(matches, (account, mode, on_conflict, by_annotation), (is_pair, init, shares, place, volume, token))| {
+        move |(
+            matches,
+            (account, mode, on_conflict, by_annotation),
+            (is_pair, init, shares, place, volume, token, in_the_way),
+        )| {
             Set {
                 name,
                 matches,
@@ -144,6 +185,7 @@ fn set(name: &'static str, modes: Vec<&'static str>) -> impl Strategy<Value = Se
                 volume,
                 // A set that names an account may not bring tokens (E4).
                 token: token.filter(|_| account.is_none()),
+                in_the_way,
             }
         },
     )

@@ -7,7 +7,7 @@ use pillion_core::service_account::names;
 use serde_json::Value;
 
 use super::scenario::Set;
-use super::{Scenario, is_token_path};
+use super::{Scenario, TOKEN_PATH, audiences, is_automount, is_token_path, secrets};
 
 /// What becomes of a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,10 @@ impl Expected {
         let runs_as = json::text(seen, &["spec", "serviceAccountName"]);
         let is_merged = names::is_merged(runs_as);
         let asking: Vec<&Set> = scenario.sets.iter().filter(|set| set.asks()).collect();
+        // E21.
+        if asking.iter().any(|set| set.in_the_way.is_some() || set.token.is_some_and(|(_, path)| path == TOKEN_PATH)) {
+            return FORBIDDEN;
+        }
         if asking.iter().any(|set| set.mode == "Pod" && !scenario.allow_pod_mode) {
             return FORBIDDEN;
         }
@@ -98,7 +102,7 @@ impl Expected {
             let set = asking.iter().find(|set| set.name == *name);
             wanted.as_ref() != Some(account) && account != runs_as && set.is_some_and(|set| shadows(seen, set.volume))
         });
-        if is_doubled || is_reached_for(injected) || is_taken(scenario, seen, &identities, wanted.as_deref()) {
+        if is_doubled || is_reached_for(injected) {
             return FORBIDDEN;
         }
         wanted = wanted.filter(|name| name != runs_as);
@@ -133,62 +137,39 @@ fn mounts<'a>(pod: &'a Value, owners: &'a [&Set]) -> impl Iterator<Item = (&'a V
     })
 }
 
-/// B0: whether somebody besides the owners has a token that the API server did not mount.
-fn further_token(pod: &Value, owners: &[&Set]) -> bool {
-    mounts(pod, owners).any(|(mount, volume)| {
-        let sources = json::items(volume, &["projected", "sources"]);
-        let tokens: Vec<&Value> = sources.iter().filter_map(|source| source.get("serviceAccountToken")).collect();
-        let is_automounted = json::text(volume, &["name"]).starts_with("kube-api-access-")
-            && tokens.iter().all(|token| token.get("audience").is_none())
-            && is_token_path(json::text(mount, &["mountPath"]));
-        !tokens.is_empty() && !is_automounted
-    })
+/// The names of the volumes that some container mounts.
+fn mounted(pod: &Value) -> BTreeSet<&str> {
+    mounts(pod, &[]).map(|(_, volume)| json::text(volume, &["name"])).collect()
 }
 
-/// E4: whether a container reaches for the token of a sidecar, before anybody was given any.
+/// B0, E19, E20: whether somebody besides the owners has a token that the API server did not mount, or could get it from
+/// a volume that nobody mounts.
+fn further_token(pod: &Value, owners: &[&Set]) -> bool {
+    let is_ours = |volume: &Value| json::text(volume, &["name"]).starts_with("sidecarset-sa-");
+    let gives = |volume: &Value| !audiences(volume).is_empty() && !is_ours(volume);
+    let used = mounted(pod);
+    let mut unused = json::items(pod, &["spec", "volumes"])
+        .iter()
+        .filter(|volume| !used.contains(json::text(volume, &["name"])) && !is_automount(volume));
+    unused.any(gives)
+        || mounts(pod, owners).any(|(mount, volume)| {
+            gives(volume) && !(is_automount(volume) && is_token_path(json::text(mount, &["mountPath"])))
+        })
+}
+
+/// E4, E20: whether the Pod reaches for the token of a sidecar, before anybody was given any.
 fn is_reached_for(pod: &Value) -> bool {
     let is_ours = |text: &str| text.starts_with("sidecarset-token-");
-    let by_volume = mounts(pod, &[]).any(|(_, volume)| {
-        let sources = json::items(volume, &["projected", "sources"]);
-        json::text(volume, &["name"]).starts_with("sidecarset-sa-")
-            || is_ours(json::text(volume, &["secret", "secretName"]))
-            || sources.iter().any(|source| is_ours(json::text(source, &["secret", "name"])))
+    let by_volume = json::items(pod, &["spec", "volumes"]).iter().any(|volume| {
+        json::text(volume, &["name"]).starts_with("sidecarset-sa-") || secrets(volume).into_iter().any(is_ours)
     });
     let containers = ["initContainers", "containers"].into_iter().flat_map(|list| json::items(pod, &["spec", list]));
     let mut variables = containers.flat_map(|container| json::items(container, &["env"]));
     by_volume || variables.any(|variable| is_ours(json::text(variable, &["valueFrom", "secretKeyRef", "name"])))
 }
 
-/// Whether the Pod brings a volume of the name that an account's token needs.
-fn is_taken(scenario: &Scenario, seen: &Value, identities: &BTreeMap<&str, String>, wanted: Option<&str>) -> bool {
-    let runs_as = json::text(seen, &["spec", "serviceAccountName"]);
-    let says = json::at(seen, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool);
-    let automount = scenario.accounts.0.get(runs_as).and_then(|account| account.automount);
-    let automounts = says.or(automount).unwrap_or(true) && !is_misled(seen);
-    let is_for_all =
-        identities.keys().any(|name| scenario.sets.iter().any(|set| set.name == *name && set.mode == "Pod"));
-    let is_isolated = |name: &str| scenario.sets.iter().any(|set| set.name == name && set.mode == "Isolate");
-    let volumes = json::items(seen, &["spec", "volumes"]);
-    identities.iter().any(|(set, account)| {
-        // Where nothing is swapped and the API server mounts the token, no volume is needed.
-        let takes_over = wanted != Some(runs_as) || names::is_merged(runs_as);
-        let is_given = is_isolated(set) || takes_over || is_for_all || !automounts;
-        is_given && volumes.iter().any(|volume| json::text(volume, &["name"]) == names::token_volume(account))
-    })
-}
-
-/// Whether a volume of the Pod takes the place of a SidecarSet's, and projects a token.
+/// Whether a volume of the Pod takes the place of a SidecarSet's, and gives the Pod's account.
 fn shadows(pod: &Value, volume: &str) -> bool {
     let called_so = |own: &&Value| json::text(own, &["name"]) == volume;
-    let Some(own) = json::items(pod, &["spec", "volumes"]).iter().find(called_so) else { return false };
-    json::items(own, &["projected", "sources"]).iter().any(|source| source.get("serviceAccountToken").is_some())
-}
-
-/// A1-k: whether the API server mounts a volume of the Pod in place of a token, which is called like its own.
-fn is_misled(pod: &Value) -> bool {
-    let called_so = |volume: &&Value| json::text(volume, &["name"]).starts_with("kube-api-access-");
-    let Some(volume) = json::items(pod, &["spec", "volumes"]).iter().find(called_so) else { return false };
-    let sources = json::items(volume, &["projected", "sources"]);
-    let mut tokens = sources.iter().filter_map(|source| source.get("serviceAccountToken"));
-    !tokens.any(|token| token.get("audience").is_none())
+    json::items(pod, &["spec", "volumes"]).iter().find(called_so).is_some_and(|own| !audiences(own).is_empty())
 }

@@ -28,9 +28,10 @@ impl Pair {
 
 /// Everybody's identities in a Pod as it is stored.
 ///
-/// A mounted volume with a `serviceAccountToken` gives its container the account that the Pod runs under, whatever the
-/// volume is called and wherever it is mounted. A Secret `sidecarset-token-<h>`, in a volume of whatever kind or in the
-/// environment, gives the account of that hash. Nothing else gives any. A mount that hides another one is no
+/// A mounted volume with a `serviceAccountToken`, a `podCertificate` or of a CSI driver that asks for tokens gives its
+/// container the account that the Pod runs under, whatever the volume is called and wherever it is mounted. A Secret
+/// `sidecarset-token-<h>`, in a volume of whatever kind or in the environment, gives the account of that hash. Nothing
+/// else gives any. A mount that hides another one is no
 /// protection: both count.
 pub fn pairs(pod: &Value, accounts: &Accounts) -> BTreeSet<Pair> {
     let runs_as = json::text(pod, &["spec", "serviceAccountName"]);
@@ -56,13 +57,8 @@ fn held(pod: &Value, container: &Value, runs_as: &str, accounts: &Accounts) -> V
         let name = json::text(mount, &["name"]);
         let volumes = json::items(pod, &["spec", "volumes"]);
         let Some(volume) = volumes.iter().find(|volume| json::text(volume, &["name"]) == name) else { continue };
-        secrets.push(json::text(volume, &["secret", "secretName"]));
-        for source in json::items(volume, &["projected", "sources"]) {
-            secrets.push(json::text(source, &["secret", "name"]));
-            if let Some(token) = source.get("serviceAccountToken") {
-                held.push((runs_as.to_owned(), json::text(token, &["audience"]).to_owned()));
-            }
-        }
+        secrets.extend(super::secrets(volume));
+        held.extend(super::audiences(volume).into_iter().map(|audience| (runs_as.to_owned(), audience.to_owned())));
     }
     for variable in json::items(container, &["env"]) {
         secrets.push(json::text(variable, &["valueFrom", "secretKeyRef", "name"]));

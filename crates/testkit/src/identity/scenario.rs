@@ -36,6 +36,8 @@ pub struct Set {
     pub volume: &'static str,
     /// A token that it brings itself, as the reference lets it: the audience, and where it is mounted.
     pub token: Option<(&'static str, &'static str)>,
+    /// Where its container mounts its volume besides: at, above or below the place of tokens.
+    pub in_the_way: Option<&'static str>,
 }
 
 impl Set {
@@ -54,6 +56,7 @@ impl Set {
             place: "AfterAppContainer",
             volume: "agent-data",
             token: None,
+            in_the_way: None,
         }
     }
 
@@ -88,6 +91,9 @@ impl Set {
             let name = format!("{}-token", self.name);
             volumes.push(token_volume(&name, audience));
             main["volumeMounts"].as_array_mut().unwrap().push(json!({"name": name, "mountPath": path}));
+        }
+        if let Some(path) = self.in_the_way {
+            main["volumeMounts"].as_array_mut().unwrap().push(json!({"name": self.volume, "mountPath": path}));
         }
         let mut init = Vec::new();
         if let Some(stays) = self.init {
