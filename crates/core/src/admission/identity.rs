@@ -160,6 +160,13 @@ pub fn owners(sets: &[SidecarSet]) -> Owners {
     owners
 }
 
+/// Whether any container of these sets is in a Pod.
+pub fn has_sidecars(pod: &Value, sets: &[SidecarSet]) -> bool {
+    let owners = owners(sets);
+    let names: BTreeSet<&str> = owners.values().flatten().map(String::as_str).collect();
+    tokens::containers(pod).any(|container| names.contains(pod::name(container)))
+}
+
 /// What a Pod may not do while no identity is given in it: run under a merged account (E6), hold a sidecar's token.
 pub fn without(pod: &Value, gate: bool) -> Vec<Reason> {
     let mut reasons = Vec::new();

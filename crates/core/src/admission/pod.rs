@@ -124,7 +124,10 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         } else if !gate {
             reasons.extend(identity::without(request.object, gate));
         }
-        return unless(reasons, Verdict::Unchanged.into());
+        // A Pod without any of the sidecars has not met the policy, which may have a reason to refuse it.
+        if !gate || !reasons.is_empty() || identity::has_sidecars(request.object, &sets) {
+            return unless(reasons, Verdict::Unchanged.into());
+        }
     }
     if sets.is_empty() {
         reasons.extend(identity::without(request.object, gate));
@@ -156,6 +159,9 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         }
     }
     json::leave((sets, compiled));
+    if context.role == Role::Assert {
+        return unless(reasons, Verdict::Unchanged.into());
+    }
     let verdict = if injected.pod == *request.object { Verdict::Unchanged } else { Verdict::Mutated(injected.pod) };
     unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
 }

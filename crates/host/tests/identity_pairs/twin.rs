@@ -241,8 +241,8 @@ impl Change {
         let containers = pod["spec"]["containers"].as_array().unwrap().len();
         match self {
             Self::Record(is_there) => {
-                let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
                 let account = pod["spec"]["serviceAccountName"].clone();
+                let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
                 let key = "pillion.dev/service-account-injected";
                 annotations.remove(key);
                 if *is_there {
