@@ -136,7 +136,9 @@ fn m2_a5_3_pods_with_an_account_of_their_own() {
     let kept = with("Keep");
     assert_eq!(
         kept.warnings.unwrap(),
-        ["SidecarSet \"a\" is injected without its ServiceAccount: the Pod has the ServiceAccount \"own\" of its own"]
+        [
+            "SidecarSet \"a\" is injected without its ServiceAccount: the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
+        ]
     );
     assert_eq!(holders(&kept.mutated_object.unwrap()), ["app: own"]);
     assert_eq!(

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+mod attacks;
 mod decisions;
 mod merged;
 mod places;

@@ -9,7 +9,7 @@ use super::granted::Granted;
 use super::held::{containers, shown};
 use super::reach::{self, Since};
 use super::settle::settle;
-use super::volumes::{self, Drivers, Volumes};
+use super::volumes::{Drivers, Volumes};
 use super::{Owners, account_of};
 use crate::field::FieldPath;
 use crate::outcome::Reason;
@@ -71,11 +71,11 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
     reasons
 }
 
-/// E20: volumes with the token of a sidecar that no sidecar mounts.
+/// E20: volumes with the token of sidecars of which none is there to mount it. Sidecars that are there lack their token.
 fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
-    let used: BTreeSet<&str> = containers(pod).flat_map(volumes::used_by).collect();
+    let there: BTreeSet<&str> = containers(pod).map(pod::name).collect();
     let stray = |account: &&super::granted::Account<'_>| {
-        volumes.get(&account.volume).is_some() && !used.contains(account.volume.as_str())
+        volumes.get(&account.volume).is_some() && account.owners.is_disjoint(&there)
     };
     let refused = |account: &super::granted::Account<'_>| {
         let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", account.volume);
