@@ -1,6 +1,6 @@
 //! A Pod, or the Pods that a workload will make: what of them decides about identities.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -22,7 +22,7 @@ pub struct Subject {
     /// Its `metadata.uid`.
     pub uid: String,
     /// A Pod with what decides about identities, and nothing else: labels, `serviceAccountName`,
-    /// `automountServiceAccountToken`, and the containers that mount a further token, with its volume (B0).
+    /// `automountServiceAccountToken`, and the volumes with further tokens, with the containers that mount them (B0).
     pub pod: Value,
     /// The Secrets with tokens of sidecars that it mounts, ascending.
     pub token_secrets: Vec<String>,
@@ -77,6 +77,8 @@ struct Volume {
     name: String,
     secret: Option<SecretVolume>,
     projected: Option<Projected>,
+    /// An inline volume of a CSI driver, which may get tokens (E19).
+    csi: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -97,6 +99,8 @@ struct Source {
     secret: Option<SecretSource>,
     #[serde(rename = "serviceAccountToken")]
     token: Option<Value>,
+    #[serde(rename = "podCertificate")]
+    certificate: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -193,25 +197,27 @@ impl Subject {
     }
 }
 
-/// The containers that mount a token of the Pod's account besides the automounted one, and the volumes that project them;
-/// nothing for nearly every Pod.
+/// The volumes that give the Pod's account or may (E19), and the containers that use any of them; nothing for nearly
+/// every Pod, which has the automounted one alone and mounts it where it belongs.
 fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
     let projects = |volume: &&Volume| {
         let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-        sources.any(|source| source.token.is_some())
+        volume.csi.is_some() || sources.any(|source| source.token.is_some() || source.certificate.is_some())
     };
     let volumes: Vec<&Volume> = spec.volumes.iter().flatten().filter(projects).collect();
     if volumes.is_empty() {
         return None;
     }
-    let volumes = json!(volumes);
-    let all = spec.init_containers.iter().chain(&spec.containers).flatten();
-    let holds = |container: &&Container| {
-        let alone = json!({"spec": {"containers": [container], "volumes": volumes}});
-        tokens::further_token(&alone, &tokens::Owners::new()).is_some()
+    let names: BTreeSet<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
+    let uses = |container: &&Container| {
+        container.volume_mounts.iter().flatten().any(|mount| names.contains(mount.name.as_str()))
     };
-    let holders: Vec<&Container> = all.filter(holds).collect();
-    (!holders.is_empty()).then(|| (json!(holders), volumes))
+    let users: Vec<&Container> = spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
+    let pod = json!({"spec": {"containers": users, "volumes": volumes}});
+    // Which drivers are trusted is a setting: here none is.
+    let trusted = tokens::Drivers::new();
+    let further = tokens::further_token(&pod, &tokens::Volumes::of(&pod, &trusted), &BTreeSet::new());
+    further.map(|_| (json!(users), json!(volumes)))
 }
 
 /// What a Pod's annotation of hashes says: a JSON object by the names of SidecarSets.

@@ -46,19 +46,26 @@ fn b0_a_container_with_a_further_token_is_seen() {
         |name: &str, token: Value| json!({"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}});
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
     let automount = mount("kube-api-access-x", "/var/run/secrets/kubernetes.io/serviceaccount");
-    let of = |mounts: Value| {
+    let of = |mounts: Value, further: Value| {
         let container = json!({"name": "app", "image": "app", "volumeMounts": mounts});
-        let token = json!({"path": "token"});
         let volumes =
-            [volume("kube-api-access-x", token.clone()), volume("vault", token), json!({"name": "a", "emptyDir": {}})];
+            [volume("kube-api-access-x", json!({"path": "token"})), json!({"name": "a", "emptyDir": {}}), further];
         pod(json!({"metadata": {"name": "web"}, "spec": {"containers": [container], "volumes": volumes}})).pod["spec"]
             .clone()
     };
-    assert_eq!(of(json!([automount])).get("containers"), None);
-    let seen = of(json!([automount, mount("vault", "/vault")]));
-    assert_eq!(seen["containers"][0]["name"], "app");
-    assert_eq!(seen["volumes"][1]["name"], "vault");
-    assert!(pillion_core::pod::Pod::decode(&json!({"spec": seen})).is_ok());
+    assert_eq!(of(json!([automount]), json!({"name": "vault", "emptyDir": {}})).get("containers"), None);
+    for vault in [
+        volume("vault", json!({"path": "token"})),
+        json!({"name": "vault", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}),
+        json!({"name": "vault", "csi": {"driver": "vault.example"}}),
+    ] {
+        for mounts in [json!([automount, mount("vault", "/vault")]), json!([automount])] {
+            let seen = of(mounts, vault.clone());
+            assert_eq!(seen["containers"][0]["name"], "app");
+            assert_eq!(seen["volumes"][1]["name"], "vault");
+            assert!(pillion_core::pod::Pod::decode(&json!({"spec": seen})).is_ok());
+        }
+    }
 }
 
 #[test]

@@ -258,6 +258,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::service_account::declared::Declared;
+    use crate::service_account::rules::Rules;
 
     #[rstest]
     #[case("$(POD)/x", &["POD"])]
@@ -341,6 +343,45 @@ mod tests {
         let text = format!("{}$(A)", "$(A".repeat(500_000));
         expansions(&text, &mut found);
         assert_eq!(found.len(), 1);
+    }
+
+    #[rstest]
+    #[case::at_the_path("data", "/var/run/secrets/kubernetes.io/serviceaccount", false, false)]
+    #[case::a1_j_with_a_slash("data", "/var/run/secrets/kubernetes.io/serviceaccount/", false, false)]
+    #[case::e21_behind_the_link("data", "/run/secrets/kubernetes.io/serviceaccount", false, false)]
+    #[case::token("vault", "/vault", false, false)]
+    #[case::e19_certificate("certificate", "/c", false, false)]
+    #[case::e19_driver("driver", "/d", false, false)]
+    #[case::e21_above("data", "/var/run/secrets/kubernetes.io", false, true)]
+    #[case::e21_below("data", "/run/secrets/kubernetes.io/serviceaccount/x", false, true)]
+    #[case::trusted_driver("nfs", "/n", true, true)]
+    #[case::of_no_volume("gone", "/gone", true, true)]
+    fn a5_8_mounts_that_are_not_shared(
+        #[case] volume: &str,
+        #[case] path: &str,
+        #[case] with_owners: bool,
+        #[case] with_others: bool,
+    ) {
+        let pod = json!({"spec": {
+            "containers": [{"name": "app", "volumeMounts": [{"name": volume, "mountPath": path}]}],
+            "volumes": [
+                {"name": "data", "emptyDir": {}},
+                {"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "t"}}]}},
+                {"name": "certificate", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}},
+                {"name": "driver", "csi": {"driver": "vault.example"}},
+                {"name": "nfs", "csi": {"driver": "nfs.csi.k8s.io"}}
+            ]
+        }});
+        let asking =
+            [Asking { sidecar_set: "owner".to_owned(), account: "x".to_owned(), declared: Declared::default() }];
+        let rules = Rules::default();
+        let hidden = Hidden { asking: &asking, trusted: &rules.trusted_csi_drivers };
+        let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
+        let shares = |set: &str, hidden: Option<Hidden<'_>>| {
+            !shared_mounts(set, &sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], hidden)).0.is_empty()
+        };
+        assert_eq!((shares("owner", Some(hidden)), shares("other", Some(hidden))), (with_owners, with_others));
+        assert!(shares("owner", None), "as the reference does where nobody asks for an identity");
     }
 
     #[test]

@@ -60,7 +60,8 @@ mod tests {
             ],
             "volumes": [
                 {"name": "sidecarset-sa-0123456789abcdef", "projected": {"sources": []}},
-                {"name": "token", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}}
+                {"name": "token", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}},
+                {"name": "driver", "csi": {"driver": "nfs.csi.k8s.io", "nodePublishSecretRef": {"name": "sidecarset-token-0123456789abcdef"}}}
             ],
             "ephemeralContainers": added
         }})
@@ -78,6 +79,18 @@ mod tests {
     #[case::secret(
         json!({"volumeMounts": [{"name": "token", "mountPath": "/t"}]}),
         "mounts the Secret \"sidecarset-token-0123456789abcdef\""
+    )]
+    #[case::secret_of_a_driver(
+        json!({"volumeMounts": [{"name": "driver", "mountPath": "/t"}]}),
+        "mounts the Secret \"sidecarset-token-0123456789abcdef\""
+    )]
+    #[case::device(
+        json!({"volumeDevices": [{"name": "sidecarset-sa-0123456789abcdef", "devicePath": "/t"}]}),
+        "mounts the volume \"sidecarset-sa-0123456789abcdef\""
+    )]
+    #[case::file_of_variables(
+        json!({"env": [{"name": "T", "valueFrom": {"fileKeyRef": {"volumeName": "sidecarset-sa-0123456789abcdef", "path": "token", "key": "t"}}}]}),
+        "mounts the volume \"sidecarset-sa-0123456789abcdef\""
     )]
     #[case::variable(
         json!({"envFrom": [{"secretRef": {"name": "sidecarset-token-0123456789abcdef"}}]}),
@@ -100,6 +113,24 @@ mod tests {
         assert_eq!((findings.reasons.len(), findings.warnings.len()), (0, 1));
         // One that was there already is not judged again: the list only grows.
         assert_eq!(judge(&pod(&json!([container])), &pod(&json!([container])), &Rules::default()), Findings::default());
+    }
+
+    /// E19: where the Pod's account was given for the sidecars, everything that gives it counts.
+    #[rstest]
+    #[case::token(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}), true)]
+    #[case::certificate(json!({"projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}), true)]
+    #[case::driver(json!({"csi": {"driver": "vault.example"}}), true)]
+    #[case::trusted_driver(json!({"csi": {"driver": "smb.csi.k8s.io"}}), false)]
+    #[case::nothing(json!({"emptyDir": {}}), false)]
+    fn e7_e19_what_gives_the_sidecars_account_may_not_be_mounted(#[case] mut volume: Value, #[case] refused: bool) {
+        volume["name"] = json!("late");
+        let added = json!([{"name": "debugger", "volumeMounts": [{"name": "late", "mountPath": "/t"}]}]);
+        let mut pod = pod(&added);
+        pod["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+        let judged = |pod: &Value| judge(pod, &json!({}), &Rules::default()).reasons.len();
+        assert_eq!(judged(&pod), 0, "the Pod's account is its own");
+        pod["spec"]["volumes"][0]["projected"]["sources"] = json!([{"serviceAccountToken": {"path": "token"}}]);
+        assert_eq!(judged(&pod), usize::from(refused));
     }
 
     #[rstest]

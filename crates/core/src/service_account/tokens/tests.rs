@@ -449,3 +449,54 @@ fn a1_k_what_the_api_server_takes_for_its_own(#[case] volume: Value, #[case] mis
     assert_eq!(with(json!([volume])), misled);
     assert!(!with(json!([automount_volume(), volume])), "the first of them counts");
 }
+
+/// E18: reading a Pod once for each mount would take minutes here.
+#[test]
+fn e18_mounts_and_volumes_are_read_once() {
+    let count = 20_000;
+    let name = |n: usize| format!("v{n}");
+    let volumes: Vec<Value> = (0..count).map(|n| json!({"name": name(n), "emptyDir": {}})).collect();
+    let mounts: Vec<Value> =
+        (0..count).rev().map(|n| json!({"name": name(n), "mountPath": format!("/m/{n}")})).collect();
+    let mut before = pod();
+    before["spec"]["volumes"].as_array_mut().unwrap().extend(volumes);
+    for container in [0, 1] {
+        before["spec"]["containers"][container]["volumeMounts"] = json!(mounts);
+    }
+    for decision in [swap(), isolate()] {
+        let settled = settle(&before, &decision, &agent()).unwrap();
+        assert_eq!(
+            judged(&settled.pod, &Decision { account: None, hides_token: false, ..decision }, &agent()),
+            [""; 0]
+        );
+    }
+    let many: Vec<String> = (0..count).map(name).collect();
+    let owners: Owners = many.iter().map(|name| (name.clone(), vec![name.clone()])).collect();
+    let grants =
+        many.iter().map(|name| Grant { sidecar_set: name.clone(), account: name.clone(), token: Token::OfSecret });
+    let decision = Decision { grants: grants.collect(), ..Decision::default() };
+    let containers: Vec<Value> = many.iter().map(|name| json!({"name": name})).collect();
+    let crowd = json!({"metadata": {}, "spec": {"containers": containers}});
+    let settled = settle(&crowd, &decision, &owners).unwrap();
+    assert_eq!(settled.pod["spec"]["volumes"].as_array().unwrap().len(), count);
+    assert_eq!(judged(&settled.pod, &decision, &owners), [""; 0]);
+}
+
+/// E20: what core/v1 calls a reference to a Secret, and what drivers may.
+#[rstest]
+#[case::secret(json!({"secret": {"secretName": "@"}}), true)]
+#[case::projected(json!({"projected": {"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": "@"}}]}}), true)]
+#[case::azure(json!({"azureFile": {"secretName": "@", "shareName": "s"}}), true)]
+#[case::csi(json!({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "@"}}}), true)]
+#[case::csi_attribute(json!({"csi": {"driver": "d", "volumeAttributes": {"from": "web/@"}}}), true)]
+#[case::flex(json!({"flexVolume": {"driver": "d", "options": {"credentials": "@"}}}), true)]
+#[case::of_tomorrow(json!({"newFS": {"auth": {"adminSecretRef": {"name": "@", "namespace": "n"}}}}), true)]
+#[case::config_map(json!({"configMap": {"name": "@"}}), false)]
+#[case::path(json!({"secret": {"secretName": "mine", "items": [{"key": "k", "path": "@"}]}}), false)]
+#[case::longer(json!({"secret": {"secretName": "my-@"}}), false)]
+#[case::called_so(json!({"name": "@", "emptyDir": {}}), false)]
+fn e20_volumes_that_name_the_secret_of_a_sidecar(#[case] volume: Value, #[case] names: bool) {
+    let secret = crate::service_account::names::token_secret("x");
+    let volume: Value = serde_json::from_str(&volume.to_string().replace('@', &secret)).unwrap();
+    assert_eq!(token_secrets_of_volume(&volume), if names { vec![secret.as_str()] } else { Vec::new() });
+}

@@ -225,6 +225,23 @@ fn e1_protected_namespaces(#[case] selector: Option<Value>, #[case] expected: &s
     json!({"name": "t", "projected": {"sources": [{"secret": {"name": "sidecarset-token-0123456789abcdef"}}]}}),
     "spec.volumes[0]: Forbidden: the Secret \"sidecarset-token-0123456789abcdef\" belongs to isolated sidecars; remove it"
 )]
+#[case::e19_certificate(
+    json!({"name": "t", "projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}),
+    "spec.volumes[0].projected: Forbidden: the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one"
+)]
+#[case::e19_driver(
+    json!({"name": "t", "csi": {"driver": "vault.example"}}),
+    "spec.volumes[0].csi.driver: Forbidden: \"vault.example\": the driver may get a token of the Pod's ServiceAccount; remove the volume, or name the driver in serviceAccounts.trustedCsiDrivers if it asks for none"
+)]
+#[case::e19_trusted_driver(json!({"name": "t", "csi": {"driver": "nfs.csi.k8s.io"}}), "")]
+#[case::e20_secret_of_a_driver(
+    json!({"name": "t", "csi": {"driver": "nfs.csi.k8s.io", "nodePublishSecretRef": {"name": "sidecarset-token-x"}}}),
+    "spec.volumes[0]: Forbidden: the Secret \"sidecarset-token-x\" belongs to isolated sidecars; remove it"
+)]
+#[case::e20_secret_of_a_flex_volume(
+    json!({"name": "t", "flexVolume": {"driver": "a/b", "secretRef": {"name": "sidecarset-token-x"}}}),
+    "spec.volumes[0]: Forbidden: the Secret \"sidecarset-token-x\" belongs to isolated sidecars; remove it"
+)]
 #[case::other_secret(json!({"name": "t", "secret": {"secretName": "own"}}), "")]
 #[case::projected_files(json!({"name": "t", "projected": {"sources": [{"secret": {"name": "own"}}, {"downwardAPI": {}}]}}), "")]
 fn e4_volumes_through_which_tokens_would_come(#[case] volume: Value, #[case] expected: &str) {
@@ -253,6 +270,22 @@ fn e4_volumes_through_which_tokens_would_come(#[case] volume: Value, #[case] exp
 #[case::b2_a1_j_mount_with_slash(
     json!({"volumeMounts": [{"name": "v", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"}]}),
     "volumeMounts[0].mountPath: Invalid value: \"/var/run/secrets/kubernetes.io/serviceaccount/\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName"
+)]
+#[case::e21_behind_the_link(
+    json!({"volumeMounts": [{"name": "v", "mountPath": "/run/secrets/kubernetes.io/serviceaccount"}]}),
+    "volumeMounts[0].mountPath: Invalid value: \"/run/secrets/kubernetes.io/serviceaccount\": the sidecar's token is mounted here; remove the mount, or spec.serviceAccountName"
+)]
+#[case::e21_above(
+    json!({"volumeMounts": [{"name": "v", "mountPath": "/var/run"}]}),
+    "volumeMounts[0].mountPath: Invalid value: \"/var/run\": this can hide the sidecar's token, which is mounted at /var/run/secrets/kubernetes.io/serviceaccount; choose another path, or remove spec.serviceAccountName"
+)]
+#[case::e21_device(
+    json!({"volumeDevices": [{"name": "v", "devicePath": "/run/secrets/kubernetes.io/serviceaccount/x"}]}),
+    "volumeDevices[0].devicePath: Invalid value: \"/run/secrets/kubernetes.io/serviceaccount/x\": this can hide the sidecar's token, which is mounted at /var/run/secrets/kubernetes.io/serviceaccount; choose another path, or remove spec.serviceAccountName"
+)]
+#[case::e21_termination_message(
+    json!({"terminationMessagePath": "/run/secrets/kubernetes.io/serviceaccount/token"}),
+    "terminationMessagePath: Invalid value: \"/run/secrets/kubernetes.io/serviceaccount/token\": this can hide the sidecar's token, which is mounted at /var/run/secrets/kubernetes.io/serviceaccount; choose another path, or remove spec.serviceAccountName"
 )]
 fn e4_b2_containers_of_both_lists(
     #[case] container: Value,
