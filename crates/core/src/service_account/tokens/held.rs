@@ -63,7 +63,7 @@ pub(super) fn is_at_path(mount: &Value) -> bool {
 /// volume that no container mounts. It would become a token of another account. Volumes of ours are not meant.
 pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSet<&str>) -> Option<Holder<'a>> {
     let holder = |container: Option<&'a str>, volume: &'a str| {
-        let given = volumes.given(volumes.get(volume)?).filter(|_| !volumes::is_called_like_ours(volume))?;
+        let given = volumes.given(volume).filter(|_| !volumes::is_called_like_ours(volume))?;
         Some(Holder { container, volume, given })
     };
     let is_automounted = |mount: &Value| is_at_path(mount) && volumes.is_automounted(pod::name(mount));

@@ -23,7 +23,7 @@ fn reaches(volumes: &Volumes<'_>, container: &Value, owns: &dyn Fn(&str) -> bool
             }
             continue;
         }
-        for secret in volumes.get(used).map(volumes::token_secrets_of_volume).unwrap_or_default() {
+        if let Some(secret) = volumes.token_secret(used) {
             found.insert(format!("mounts the Secret {}", shown(secret)));
         }
     }
@@ -47,7 +47,7 @@ impl<'a> Running<'a> {
     /// Where a volume of ours gives the Pod's account, that account was given for the sidecars: then every volume that
     /// gives it counts, above all one that no container mounted when the Pod was admitted (B0). Annotations do not
     /// count, for those can be edited.
-    pub fn of(pod: &'a Value, trusted: &'a volumes::Drivers) -> Self {
+    pub fn of(pod: &'a Value, trusted: &volumes::Drivers) -> Self {
         let volumes = Volumes::of(pod, trusted);
         let mut names = volumes.iter().map(pod::name);
         let is_for_sidecars = names.any(|name| volumes::is_called_like_ours(name) && volumes.gives_account(name));
@@ -153,8 +153,7 @@ pub(super) fn regained(
     };
     let holder = |container, name| {
         let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
-        let volume = volumes.get(name).filter(|_| counts)?;
-        Some(Holder { container, volume: name, given: volumes.given(volume)? })
+        Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
     };
     let owners = granted.account(account).map(|account| &account.owners);
     let mut used = BTreeSet::new();

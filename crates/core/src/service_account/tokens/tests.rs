@@ -123,7 +123,7 @@ fn identities(pod: &Value, account_automounts: bool) -> Vec<(String, String)> {
             let drivers = Drivers::new();
             let volumes = Volumes::of(pod, &drivers);
             let volume = volumes.get(pod::name(mount)).unwrap();
-            if volumes.given(volume).is_some() {
+            if volumes.gives_account(pod::name(mount)) {
                 found.push((name.clone(), account.to_owned()));
             }
             for owner in ["x", "y", "z"] {

@@ -11,25 +11,47 @@ use crate::service_account::names;
 /// Names of CSI drivers (`spec.csi.driver` of a volume).
 pub type Drivers = BTreeSet<String>;
 
-/// The volumes of a Pod by name, read once: a Pod may have as many mounts as volumes.
+/// The volumes of a Pod by name, each read once: there may be as many mounts as volumes, and long volumes.
 #[derive(Clone, Debug)]
 pub struct Volumes<'a> {
     list: &'a [Value],
-    by_name: BTreeMap<&'a str, &'a Value>,
-    trusted: &'a Drivers,
+    by_name: BTreeMap<&'a str, Facts<'a>>,
+    /// The volume that the API server takes for its own, and whether it holds a token for the API server.
+    adopted: Option<(&'a str, bool)>,
+}
+
+/// What is known of a volume.
+#[derive(Clone, Debug)]
+struct Facts<'a> {
+    volume: &'a Value,
+    given: Option<Given<'a>>,
+    is_automounted: bool,
+    /// The first Secret with a sidecar's token that it names.
+    token_secret: Option<&'a str>,
 }
 
 impl<'a> Volumes<'a> {
     /// The volumes of `pod`. Drivers that are `trusted` do not ask for tokens. The first volume of a name counts.
-    pub fn of(pod: &'a Value, trusted: &'a Drivers) -> Self {
+    pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
         let list = json::items(pod, &["spec", "volumes"]);
-        let by_name = list.iter().rev().map(|volume| (pod::name(volume), volume)).collect();
-        Self { list, by_name, trusted }
+        let facts = |volume: &'a Value| Facts {
+            volume,
+            given: given(volume, trusted),
+            is_automounted: is_automounted(volume),
+            token_secret: token_secrets_of_volume(volume).first().copied(),
+        };
+        let mut named = list.iter().map(|volume| (pod::name(volume), volume));
+        let adopted = named.find(|(name, _)| name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
+        Self {
+            list,
+            by_name: list.iter().rev().map(|volume| (pod::name(volume), facts(volume))).collect(),
+            adopted: adopted.map(|(name, volume)| (name, tokens_of(volume).any(is_for_the_api_server))),
+        }
     }
 
     /// The volume of this name.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
-        self.by_name.get(name).copied()
+        Some(self.by_name.get(name)?.volume)
     }
 
     /// All of them, in the order of the Pod.
@@ -37,35 +59,34 @@ impl<'a> Volumes<'a> {
         self.list.iter()
     }
 
-    /// How a volume lets whoever mounts it authenticate as the Pod's account.
-    pub fn given(&self, volume: &'a Value) -> Option<Given<'a>> {
-        given(volume, self.trusted)
+    /// How the volume of this name lets whoever mounts it authenticate as the Pod's account.
+    pub fn given(&self, name: &str) -> Option<Given<'a>> {
+        self.by_name.get(name)?.given
     }
 
     /// Whether whoever mounts the volume of this name can authenticate as the Pod's account.
     pub fn gives_account(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|volume| self.given(volume).is_some())
+        self.given(name).is_some()
+    }
+
+    /// A Secret with the token of a sidecar that the volume of this name names.
+    pub fn token_secret(&self, name: &str) -> Option<&'a str> {
+        self.by_name.get(name)?.token_secret
     }
 
     /// Whether the volume of this name is the one that the API server adds for the Pod's own account (A1-4).
     pub fn is_automounted(&self, name: &str) -> bool {
-        self.get(name).is_some_and(is_automounted)
+        self.by_name.get(name).is_some_and(|facts| facts.is_automounted)
     }
 
-    /// A1-k: the volume that the API server takes for its own.
-    fn adopted(&self) -> Option<&'a Value> {
-        self.list.iter().find(|volume| pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX))
-    }
-
-    /// Whether the API server takes the volume of this name for its own, and it holds a token as that one does.
+    /// Whether the API server takes the volume of this name for its own, and it holds a token as that one does (A1-k).
     pub fn is_adopted(&self, name: &str) -> bool {
-        let adopted = self.adopted().filter(|volume| pod::name(volume) == name);
-        adopted.is_some_and(|volume| tokens_of(volume).any(is_for_the_api_server))
+        self.adopted == Some((name, true))
     }
 
     /// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
     pub fn is_misled(&self) -> bool {
-        self.adopted().is_some_and(|volume| !tokens_of(volume).any(is_for_the_api_server))
+        self.adopted.is_some_and(|(_, holds_token)| !holds_token)
     }
 }
 
