@@ -75,8 +75,8 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
             continue;
         }
         let mounted = volumes::mounts(container).iter().filter(|mount| !is_automounted(mount)).map(pod::name);
-        let mut uses = mounted.chain(volumes::used_otherwise(container));
-        if let Some(found) = uses.find_map(|volume| holder(Some(name), volume)) {
+        let mut reached = mounted.chain(volumes::used_otherwise(container));
+        if let Some(found) = reached.find_map(|volume| holder(Some(name), volume)) {
             return Some(found);
         }
     }
