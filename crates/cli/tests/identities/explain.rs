@@ -69,7 +69,11 @@ fn explain_tells_of_a_merged_account_whether_it_is_ready() {
     "default",
     "left out, ServiceAccount \"log-agent\" does not exist in namespace \"shop\""
 )]
-#[case::kept("{}", "own", "left out, the Pod has the ServiceAccount \"own\" of its own")]
+#[case::kept(
+    "{}",
+    "own",
+    "left out, the Pod has the ServiceAccount \"own\" of its own; mode Isolate gives the sidecars theirs beside it"
+)]
 #[case::automounted("{}", "log-agent", "the Pod runs under it, and the API server mounts its token")]
 #[case::isolated(
     "{onAppServiceAccount: Isolate}",

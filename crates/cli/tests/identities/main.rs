@@ -241,7 +241,7 @@ fn a_pod_with_an_account_of_its_own_keeps_it_and_a_warning_says_so() {
     let run = preview_on(pod, "inject", &others, &["-o", "json"]);
     assert_eq!(run.code, 0, "{}", run.err);
     insta::assert_snapshot!(run.err, @r#"
-    warning: Pod shop/p: SidecarSet "agent" is injected without its ServiceAccount: the Pod has the ServiceAccount "own" of its own
+    warning: Pod shop/p: SidecarSet "agent" is injected without its ServiceAccount: the Pod has the ServiceAccount "own" of its own; mode Isolate gives the sidecars theirs beside it
     Pod shop/p: injected agent/agent
     1 injected, 0 unchanged, 0 refused
     "#);
