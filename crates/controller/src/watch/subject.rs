@@ -212,12 +212,12 @@ fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
     let uses = |container: &&Container| {
         container.volume_mounts.iter().flatten().any(|mount| names.contains(mount.name.as_str()))
     };
-    let users: Vec<&Container> = spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
-    let pod = json!({"spec": {"containers": users, "volumes": volumes}});
+    let mounting: Vec<&Container> = spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
+    let pod = json!({"spec": {"containers": mounting, "volumes": volumes}});
     // Which drivers are trusted is a setting: here none is.
     let trusted = tokens::Drivers::new();
     let further = tokens::further_token(&pod, &tokens::Volumes::of(&pod, &trusted), &BTreeSet::new());
-    further.map(|_| (json!(users), json!(volumes)))
+    further.map(|_| (json!(mounting), json!(volumes)))
 }
 
 /// What a Pod's annotation of hashes says: a JSON object by the names of SidecarSets.
