@@ -1,9 +1,10 @@
 //! A process of Pillion in the cluster: a Deployment, and what belongs to it.
 
+use pillion_core::json;
 use pillion_host::server::paths;
 use serde_json::{Value, json};
 
-use super::document::{Document, metadata, selector};
+use super::document::{Document, PART_OF, PILLION, metadata, selector};
 use super::insert;
 use super::options::Deployment;
 
@@ -45,6 +46,14 @@ pub struct Container {
 /// The settings in a ConfigMap, in the form that their file has.
 pub fn mounted_settings() -> String {
     format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}")
+}
+
+/// The text of the settings in an object that [`Process::settings`] has rendered.
+pub fn settings_in(object: &Value) -> Option<&str> {
+    let is_ours = json::text(object, &["apiVersion"]) == "v1"
+        && json::text(object, &["kind"]) == "ConfigMap"
+        && json::text(object, &["metadata", "labels", PART_OF]) == PILLION;
+    json::at(object, &["data", SETTINGS_FILE]).and_then(Value::as_str).filter(|_| is_ours)
 }
 
 impl<'a> Process<'a> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::locate::{Aim, place, resolve};
 use super::*;
+use crate::manifest::Source;
 
 fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let text = serde_json::to_string_pretty(settings).unwrap();
@@ -16,7 +17,7 @@ fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let manifest = manifest::parse(&source).ok()?.pop()?;
     // What YAML reads is what is judged.
     assert_eq!(&manifest.value, settings);
-    Some(check(&[Document { manifest, role: Role::Settings }]))
+    Some(check(&[Document { manifest, role: Role::Settings }], &[]).findings)
 }
 
 fn paths_of_errors(findings: &[Finding]) -> Vec<String> {
