@@ -56,6 +56,12 @@ pub fn settings_in(object: &Value) -> Option<&str> {
     json::at(object, &["data", SETTINGS_FILE]).and_then(Value::as_str).filter(|_| is_ours)
 }
 
+/// A note as the sentence that it is in a comment.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 impl<'a> Process<'a> {
     /// The one that is called `name`.
     pub fn of(name: &'a str, component: &'static str, options: &'a Deployment) -> Self {
@@ -157,7 +163,9 @@ impl<'a> Process<'a> {
             "template": {"metadata": {"labels": labels}, "spec": pod},
         });
         let deployment = self.object("apps/v1", "Deployment", self.name, json!({"spec": spec}));
+        let placeholder = self.options.note().map(|note| format!("{note}.")).unwrap_or_default();
         Document::new("06-deployment", format!("The {}.", self.component), deployment)
+            .with_comment("/spec/template/spec/containers/0/image", capitalised(&placeholder))
             .with_comment("/spec/template/spec/automountServiceAccountToken", "It reads the cluster.")
             .with_comment(
                 "/spec/template/spec/topologySpreadConstraints",
@@ -183,7 +191,7 @@ impl<'a> Process<'a> {
         let probe = |path: &str, period: u32, failures: u32| json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": period, "failureThreshold": failures});
         json!({
             "name": "pillion",
-            "image": self.options.image,
+            "image": self.options.image(),
             "args": container.arguments,
             "ports": ports,
             // It may have something to compile or to list first.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::words::nearest;
 use crate::manifest::Manifest;
+use crate::rendering::document::{PART_OF, PILLION};
 use crate::schema::service_accounts;
 use crate::schema::settings::SETTINGS;
 
@@ -75,6 +76,8 @@ pub fn role(document: &Value) -> Role {
         ("", "ConfigMap") if json::text(document, &["metadata", "name"]) == names::WHITELIST_CONFIG_MAP => {
             Role::Whitelist
         }
+        // Nothing is injected where Pillion itself runs.
+        ("", "Namespace") if json::text(document, &["metadata", "labels", PART_OF]) == PILLION => Role::Other,
         ("", "Namespace") => Role::Namespace,
         ("rbac.authorization.k8s.io", kind) if RBAC.contains(&kind) => Role::Rbac,
         ("", "") if api_version.is_empty() && is_settings(document) => Role::Settings,
@@ -226,6 +229,10 @@ mod tests {
     )]
     #[case::config_map(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}), Role::Other)]
     #[case::namespace(json!({"apiVersion": "v1", "kind": "Namespace"}), Role::Namespace)]
+    #[case::namespace_of_the_server(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {"app.kubernetes.io/part-of": "pillion"}}}),
+        Role::Other
+    )]
     #[case::rbac(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}), Role::Rbac)]
     fn documents_are_told_apart(#[case] document: Value, #[case] expected: Role) {
         assert_eq!(role(&document), expected);
