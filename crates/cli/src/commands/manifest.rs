@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::{Subcommand, ValueEnum};
@@ -279,16 +279,8 @@ fn stale(
     documents: &[Document],
     is_own: fn(&str) -> bool,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let label = |object: &Value, key: &str| json::text(object, &["metadata", "labels", key]).to_owned();
-    let instance = documents.first().map(|document| label(&document.object, INSTANCE)).unwrap_or_default();
-    let is_ours = |path: &Path| {
-        let Ok(text) = fs::read_to_string(path) else { return false };
-        let source = Source { name: path.display().to_string(), text };
-        manifest::parse(&Arc::new(source)).is_ok_and(|objects| {
-            let is_ours = |object: &Value| label(object, PART_OF) == PILLION && label(object, INSTANCE) == instance;
-            !objects.is_empty() && objects.iter().all(|object| is_ours(&object.value))
-        })
-    };
+    let own = instance(documents);
+    let is_ours = |path: &Path| instance_in(path).is_some_and(|found| found == own);
     let entries: Result<Vec<fs::DirEntry>, _> = fs::read_dir(folder).and_then(Iterator::collect);
     let mut paths: Vec<PathBuf> =
         entries.with_context(|| folder.display().to_string())?.iter().map(fs::DirEntry::path).collect();
@@ -301,6 +293,24 @@ fn stale(
     Ok(paths)
 }
 
+/// The installation that rendered objects belong to.
+fn instance(documents: &[Document]) -> String {
+    documents.first().map_or("", |document| label(&document.object, INSTANCE)).to_owned()
+}
+
+/// The installation that all objects of a file belong to; nothing where the file holds something else, or is not there.
+fn instance_in(path: &Path) -> Option<String> {
+    let source = Source { name: path.display().to_string(), text: fs::read_to_string(path).ok()? };
+    let objects = manifest::parse(&Arc::new(source)).ok()?;
+    let instance = label(&objects.first()?.value, INSTANCE);
+    let is_of_it = |object: &Value| label(object, PART_OF) == PILLION && label(object, INSTANCE) == instance;
+    objects.iter().all(|object| is_of_it(&object.value)).then(|| instance.to_owned())
+}
+
+fn label<'a>(object: &'a Value, key: &str) -> &'a str {
+    json::text(object, &["metadata", "labels", key])
+}
+
 /// Writes the objects of each file, and answers which files those are.
 fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow::Result<Vec<PathBuf>> {
     let extension = if format == Format::Json { "json" } else { "yaml" };
@@ -311,6 +321,15 @@ fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow:
         texts.push((folder.join(format!("{file}.{extension}")), shown(group, format)?));
     }
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let own = instance(documents);
+    for (path, _) in &texts {
+        if let Some(other) = instance_in(path).filter(|other| *other != own) {
+            bail!(
+                "{}: belongs to the installation {other:?}, and this is {own:?}; write into another folder",
+                path.display()
+            );
+        }
+    }
     for (path, text) in &texts {
         files::write(path, text.as_bytes())?;
     }

@@ -142,6 +142,19 @@ fn a_server_and_policies_in_one_folder_leave_each_other_alone() {
     assert!(!both.contains(&"08-network-policy.yaml".to_owned()) && err.contains("08-network-policy.yaml"), "{both:?}");
 }
 
+/// Their files have the same names.
+#[test]
+fn files_of_another_installation_are_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _) = render_into(folder.path(), &["standalone"], "{}");
+    let rights = fs::read_to_string(folder.path().join("02-rbac.yaml")).unwrap();
+    let (code, _, err) = run(&["controller", "--settings", "-", "--output-dir", folder.path().to_str().unwrap()], "{}");
+    assert_eq!(code, 2);
+    assert!(err.contains("belongs to the installation \"pillion\", and this is \"pillion-controller\""), "{err}");
+    assert_eq!(fs::read_to_string(folder.path().join("02-rbac.yaml")).unwrap(), rights);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), server.len());
+}
+
 /// Settings with a sidecar, an identity, and rules for Shoots.
 const EVERYTHING: &str = "\
 featureGates: {SidecarSetServiceAccountInjection: true}

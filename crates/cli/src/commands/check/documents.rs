@@ -62,7 +62,7 @@ pub fn role(document: &Value) -> Role {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, kind) {
         (_, "SidecarSet") => Role::SidecarSet,
-        ("apps.kruise.io", kind) if kind.eq_ignore_ascii_case("SidecarSet") => Role::SidecarSet,
+        ("apps.kruise.io", kind) if nearest(kind, ["SidecarSet"]).is_some() => Role::SidecarSet,
         (group, kind) if is_policy(group, kind, &POLICIES) && json::at(document, &["spec"]).is_some_and(is_ours) => {
             Role::Policy
         }
@@ -195,6 +195,7 @@ mod tests {
     #[case::another_version(json!({"apiVersion": "apps.kruise.io/v2", "kind": "SidecarSet"}), Role::SidecarSet)]
     #[case::no_version(json!({"kind": "SidecarSet"}), Role::SidecarSet)]
     #[case::misspelt_kind(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "Sidecarset"}), Role::SidecarSet)]
+    #[case::a_letter_too_many(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarsSet"}), Role::SidecarSet)]
     #[case::cloneset(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}), Role::Other)]
     #[case::policy_by_module(
         json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",

@@ -81,6 +81,37 @@ proptest! {
         }
     }
 
+    /// SidecarSets beside a file of settings are judged as `inject` judges them, which joins both.
+    #[test]
+    fn errors_beside_settings_are_those_of_the_settings_with_them(settings in settings(), split in 0_usize..4) {
+        let mut own = settings.clone();
+        own["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
+        let sets = own["sidecarSets"].as_array().unwrap().clone();
+        let (inside, beside) = sets.split_at(split.min(sets.len()));
+        own["sidecarSets"] = inside.into();
+        let manifest = |name: &str, value: &Value| {
+            let source = Arc::new(Source { name: name.to_owned(), text: value.to_string() });
+            manifest::parse(&source).unwrap().remove(0)
+        };
+        let manifests: Vec<Manifest> =
+            beside.iter().enumerate().map(|(index, set)| manifest(&format!("{index}.json"), set)).collect();
+        let assembled = preview::assemble(own.clone(), &manifests).value;
+        let Ok(joined) = Settings::decode(assembled) else { return Ok(()) };
+        let mut expected: Vec<String> = joined
+            .validate()
+            .iter()
+            .map(|error| match item_of(&error.path) {
+                Some((index, rest)) if index >= inside.len() => rest.as_str().to_owned(),
+                _ => error.path.as_str().to_owned(),
+            })
+            .collect();
+        expected.sort();
+        let sets = manifests.into_iter().map(|manifest| Document { manifest, role: Role::SidecarSet });
+        let settings = Document { manifest: manifest("settings.json", &own), role: Role::Settings };
+        let documents: Vec<Document> = sets.chain([settings]).collect();
+        prop_assert_eq!(paths_of_errors(&check(&documents, &[]).findings), expected);
+    }
+
     #[test]
     fn every_scalar_is_found_in_json_and_in_yaml(settings in prop_oneof![settings(), damaged(settings())]) {
         let json = serde_json::to_string_pretty(&settings).unwrap();
