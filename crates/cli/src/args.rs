@@ -8,7 +8,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use crate::commands;
 use crate::terminal::Color;
 
-/// What the program is called.
+/// The program's name.
 const NAME: &str = "pillion";
 /// What `kubectl` looks for when it is asked for `kubectl pillion`.
 const PLUGIN: &str = "kubectl-pillion";

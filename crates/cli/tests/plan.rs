@@ -92,7 +92,7 @@ fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
     assert_eq!(plan["changes"].as_array().map(Vec::len), Some(1), "{plan:#}");
 }
 
-/// What is there already, with one rule less and a label that somebody has changed.
+/// The merged objects are there already, the Role with one rule less and another label.
 #[test]
 fn a_change_says_which_fields_it_changes_and_what_for() {
     let made = plan(SETTINGS, MANIFESTS, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();

@@ -204,7 +204,7 @@ impl Settings {
 /// The module that a policy runs.
 ///
 /// # Errors
-/// Where that can be none.
+/// The policy's module is neither an image reference nor a URL.
 fn module_of(policy: Option<&Value>) -> anyhow::Result<Option<String>> {
     let module = policy.map_or("", |policy| json::text(policy, &["spec", "module"]));
     if module.is_empty() {

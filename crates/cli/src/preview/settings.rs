@@ -78,7 +78,7 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
     };
     let policies: Vec<&Manifest> = manifests.iter().filter(|manifest| is_policy(manifest)).collect();
     let for_pods: Vec<&Manifest> = policies.iter().copied().filter(|policy| is_for_pods(&policy.value)).collect();
-    // What `pillion manifest` writes: the twin has the same settings, and injects nothing.
+    // `pillion manifest` writes a twin with the same settings, which injects nothing.
     let is_twin = |policy: &&Manifest| json::text(&policy.value, &["spec", "settings", "role"]) == "Assert";
     let injecting: Vec<&Manifest> = for_pods.iter().copied().filter(|policy| !is_twin(policy)).collect();
     let candidates = [&injecting, &for_pods].into_iter().find(|some| !some.is_empty()).unwrap_or(&policies);

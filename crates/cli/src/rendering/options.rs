@@ -124,7 +124,7 @@ impl Kubewarden {
         self.module.as_deref().unwrap_or(MODULE)
     }
 
-    /// What to say of a module that was not named.
+    /// A note about a module that was not named.
     pub(super) fn note(&self) -> Option<String> {
         self.module.is_none().then(|| {
             format!(
@@ -168,7 +168,7 @@ impl Deployment {
         self.image.as_deref().unwrap_or(IMAGE)
     }
 
-    /// What to say of an image that was not named.
+    /// A note about an image that was not named.
     pub(super) fn note(&self) -> Option<String> {
         self.image.is_none().then(|| {
             format!(
@@ -252,7 +252,7 @@ fn image_reference(text: &str) -> Result<String, String> {
 /// A module as Kubewarden takes it: an image reference, with `registry://` or without, or a URL.
 ///
 /// # Errors
-/// Where it is something else; says what it should be.
+/// The text is something else; the error says what it should be.
 pub fn module_reference(text: &str) -> Result<String, String> {
     let is_module = match text.split_once("://") {
         None | Some(("registry", _)) => image::tag(text.strip_prefix("registry://").unwrap_or(text)).is_some(),

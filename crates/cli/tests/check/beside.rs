@@ -4,7 +4,7 @@ use rstest::rstest;
 
 use crate::support::{agent, check, folder, lines, set};
 
-/// What `pillion inject` says of a folder with these settings.
+/// The exit code and `stderr` of `pillion inject` for the folder `sets` and these settings.
 fn inject(here: &std::path::Path, settings: &str) -> (i32, String) {
     let output = assert_cmd::Command::cargo_bin("pillion")
         .unwrap()

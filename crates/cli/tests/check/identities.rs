@@ -246,7 +246,7 @@ fn v1_the_admission_of_a_file_would_refuse_what_it_says_anew() {
         ]
     );
     assert_eq!(check(here.path(), &["off.json", "a.yaml"], "").code, 1);
-    // What it says already may stay.
+    // A field that is there already may stay.
     assert_eq!(found(&["off.json", "a.yaml", "--old", "a.yaml", "-o", "json"]), [""; 0]);
     // One file of settings with the gate is enough.
     assert_eq!(found(&["off.json", "on.json", "a.yaml", "-o", "json"]), [""; 0]);

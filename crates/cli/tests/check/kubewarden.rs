@@ -1,4 +1,4 @@
-//! What Kubewarden and the API server refuse of a policy.
+//! Policies that Kubewarden and the API server refuse.
 
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -171,7 +171,7 @@ sidecarSets:
     serviceAccountName: logs
 ";
 
-/// What one command writes, the others read.
+/// Files that `manifest` writes are read by every command that takes settings.
 #[rstest]
 fn what_is_written_can_be_read_again(
     #[values("kubewarden", "standalone", "controller")] what: &str,

@@ -18,7 +18,7 @@ const SHOWN: usize = 100;
 /// preview was made with. Of Secrets only the names of fields are told.
 ///
 /// # Errors
-/// Where an object cannot be read.
+/// An object cannot be read.
 pub async fn differences(client: &Client, changes: &[Change]) -> Result<Vec<Vec<String>>, Problem> {
     let mut all = Vec::new();
     for change in changes {
@@ -31,7 +31,7 @@ pub async fn differences(client: &Client, changes: &[Change]) -> Result<Vec<Vec<
     Ok(all)
 }
 
-/// What is there; null where nothing is.
+/// The object as it is; null where there is none.
 async fn before(client: &Client, change: &Change) -> Result<Value, Problem> {
     let key = Key {
         group: group(&change.api_version).to_owned(),
@@ -55,7 +55,7 @@ fn of(before: &Value, body: &Value, is_secret: bool) -> Vec<String> {
 }
 
 struct Difference {
-    /// What is applied leaves items of others in lists of the metadata; a merge patch replaces every list.
+    /// An apply leaves items of others in lists of the metadata; a merge patch replaces every list.
     is_applied: bool,
     is_secret: bool,
     lines: Vec<String>,

@@ -247,7 +247,7 @@ impl Object {
     }
 }
 
-/// Where the API server has an object.
+/// The path of an object at the API server.
 pub(super) fn path(api_version: &str, key: &Key) -> String {
     let Key { namespace, resource, name, .. } = key;
     let root = if api_version.contains('/') { "apis" } else { "api" };

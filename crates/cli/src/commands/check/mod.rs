@@ -143,11 +143,11 @@ fn say(terminal: &mut Terminal, text: &str) {
     let _ = writeln!(terminal.err(), "{text}");
 }
 
-/// What there is to say about documents.
+/// The result of a check.
 struct Checked {
-    /// What is wrong, in no order.
+    /// Errors and warnings, in no order.
     findings: Vec<Finding>,
-    /// What was assumed, a sentence each.
+    /// Assumptions, a sentence each.
     notes: Vec<&'static str>,
 }
 
@@ -187,7 +187,7 @@ fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     Checked { findings, notes }
 }
 
-/// Where settings stand: in documents of their own, in policies, and in the members of policy groups.
+/// All settings: documents of their own, and parts of policies and of members of policy groups.
 fn settings_in(documents: &[Document]) -> Vec<Spot<'_>> {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
     let of_policies = of(Role::Policy).map(|document| {

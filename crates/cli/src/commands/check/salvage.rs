@@ -1,4 +1,5 @@
-//! What can be decoded of an object that as a whole cannot: the module stops there, and the command goes on.
+//! Decodes the sound fields of an object that cannot be decoded as a whole: the module stops there, and the command
+//! goes on.
 
 use pillion_core::field::{Cause, FieldError, FieldPath};
 use serde_json::Value;
@@ -12,7 +13,7 @@ const ROUNDS: usize = 32;
 /// An object that was decoded without some of its fields.
 #[derive(Debug)]
 pub struct Salvaged<T> {
-    /// What was decoded.
+    /// The decoded object.
     pub value: T,
     /// The fields that were taken out.
     removed: Vec<FieldPath>,

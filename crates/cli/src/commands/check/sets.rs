@@ -114,7 +114,7 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
     findings
 }
 
-/// What is wrong with the `SidecarSet`s that cannot be decoded, beside that.
+/// Further errors of the `SidecarSet`s that cannot be decoded.
 pub fn broken(spots: &[Spot<'_>], settings: Option<&Judged<'_>>) -> Vec<Finding> {
     let none = Settings::default();
     let context = settings.map_or(&none, |judged| &judged.settings);

@@ -73,7 +73,7 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
     Judged { spot, settings, has_known_gates, items, subjects, findings }
 }
 
-/// What is wrong with a `SidecarSet` beside that it cannot be decoded: the errors of the fields that can.
+/// Further errors of a `SidecarSet` that cannot be decoded: those of its sound fields.
 pub fn rest_of(spot: &Spot<'_>, settings: &Settings) -> Vec<Finding> {
     let Some(salvaged) = salvage(spot.raw, |raw| decode(raw).map(Decoded::into_sidecar_set)) else {
         return Vec::new();

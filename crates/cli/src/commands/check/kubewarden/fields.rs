@@ -21,17 +21,17 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     All,
-    /// Those that run one module.
+    /// The kinds that run one module.
     Single,
-    /// Those that run several.
+    /// The kinds that run several.
     Group,
-    /// Those that are for the whole cluster.
+    /// The kinds for the whole cluster.
     Cluster,
-    /// Those that run one module for the whole cluster.
+    /// The kind that runs one module for the whole cluster.
     SingleCluster,
 }
 
-/// What a field holds.
+/// The values that a field may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     /// Anything: settings are judged elsewhere.

@@ -17,10 +17,10 @@ use crate::schema::settings::SETTINGS;
 const VERSIONS: [&str; 2] = ["v1", "v1alpha2"];
 /// The keys of every object.
 const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-/// What `timeoutSeconds` is where it is absent.
+/// The default of `timeoutSeconds`.
 const TIMEOUT_DEFAULT: i64 = 10;
 
-/// Everything for which the API server would refuse a policy, but for its settings.
+/// Everything outside of its settings for which the API server would refuse a policy.
 pub(super) fn judge(spot: &Spot<'_>) -> Vec<Finding> {
     let mut errors = Vec::new();
     identity(spot.raw, &mut errors);
