@@ -104,7 +104,7 @@ fn a_change_says_which_fields_it_changes_and_what_for() {
             object["rules"].as_array_mut().unwrap().remove(0);
             object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "me".into();
         }
-        there.push_str(&format!("---\n{object}\n"));
+        there = [there, format!("---\n{object}\n")].concat();
     }
     let run = plan(SETTINGS, &there, &["--controllers", "merged-serviceaccounts"]);
     insta::assert_snapshot!(run.out);

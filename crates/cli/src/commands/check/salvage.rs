@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    fn set(spec: Value) -> Value {
+    fn set(spec: &Value) -> Value {
         json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "a"}, "spec": spec})
     }
 
@@ -104,8 +104,8 @@ mod tests {
     )]
     #[case::several(json!({"containers": 5, "volumes": 5, "selector": {}}), json!({"selector": {}}))]
     fn the_rest_of_a_set_is_decoded(#[case] spec: Value, #[case] rest: Value) {
-        let found = salvage(&set(spec), |raw| decode(raw).map(|set| set.object().clone())).unwrap();
-        let expected = decode(set(rest)).unwrap();
+        let found = salvage(&set(&spec), |raw| decode(raw).map(|set| set.object().clone())).unwrap();
+        let expected = decode(set(&rest)).unwrap();
         assert_eq!(&found.value, expected.object());
     }
 

@@ -136,7 +136,7 @@ pub fn refused_without_gate(
         if asked.is_empty() {
             counted.peek().is_some() && counted.all(|judged| is_off(&judged))
         } else {
-            asked.iter().any(|judged| is_off(judged))
+            asked.iter().any(is_off)
         }
     };
     let mut findings = Vec::new();
