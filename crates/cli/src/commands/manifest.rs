@@ -300,7 +300,7 @@ fn instance(documents: &[Document]) -> String {
 
 /// The installation that all objects of a file belong to; nothing where the file holds something else, or is not there.
 fn instance_in(path: &Path) -> Option<String> {
-    let source = Source { name: path.display().to_string(), text: fs::read_to_string(path).ok()? };
+    let source = Source::new(path.display().to_string(), fs::read_to_string(path).ok()?);
     let objects = manifest::parse(&Arc::new(source)).ok()?;
     let instance = label(&objects.first()?.value, INSTANCE);
     let is_of_it = |object: &Value| label(object, PART_OF) == PILLION && label(object, INSTANCE) == instance;

@@ -57,7 +57,7 @@ impl Input {
     pub fn miss(&mut self, error: &anyhow::Error) {
         let text = format!("{error:#}");
         let (name, message) = text.split_once(": ").unwrap_or(("", &text));
-        let source = Arc::new(Source { name: name.to_owned(), text: String::new() });
+        let source = Arc::new(Source::new(name, ""));
         self.unreadable.push(finding(Place::at(&source, 1, 1), message.to_owned()));
     }
 
@@ -90,7 +90,7 @@ fn parse(source: &Arc<Source>) -> Parsed {
     }
     let is_sound = |range: &Range<usize>| {
         let text = source.text.get(range.clone()).unwrap_or_default().to_owned();
-        let part = Arc::new(Source { name: String::new(), text });
+        let part = Arc::new(Source::new("", text));
         !manifest::parse_each(&part).iter().any(|parsed| matches!(parsed, Err(manifest::Error::Syntax { .. })))
     };
     let parts: Vec<(Range<usize>, bool)> =
@@ -124,7 +124,7 @@ fn alone(source: &Source, range: Range<usize>) -> Arc<Source> {
     let before = source.text.get(..range.start).unwrap_or_default();
     let mut text: String = before.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     text.push_str(source.text.get(range).unwrap_or_default());
-    Arc::new(Source { name: source.name.clone(), text })
+    Arc::new(Source::new(source.name.as_str(), text))
 }
 
 type Parsed = Vec<Result<Manifest, manifest::Error>>;
@@ -141,7 +141,7 @@ fn mounted(manifest: &Manifest) -> Option<(Arc<Source>, Parsed)> {
         return None;
     }
     let name = format!("{} ({})", manifest.source.name, process::SETTINGS_FILE);
-    let source = Arc::new(Source { name, text: text.to_owned() });
+    let source = Arc::new(Source::new(name, text));
     let apart = manifest::parse_each(&source);
     let looks_so = apart.iter().flatten().any(|settings| is_settings(&settings.value));
     if !looks_so && process::settings_in(&manifest.value).is_none() {
@@ -193,7 +193,7 @@ mod tests {
 
     fn read(text: &str) -> Input {
         let mut input = Input::default();
-        input.read(&Arc::new(Source { name: "a.yaml".to_owned(), text: text.to_owned() }), false);
+        input.read(&Arc::new(Source::new("a.yaml", text)), false);
         input
     }
 

@@ -90,7 +90,7 @@ proptest! {
         let (inside, beside) = sets.split_at(split.min(sets.len()));
         own["sidecarSets"] = inside.into();
         let manifest = |name: &str, value: &Value| {
-            let source = Arc::new(Source { name: name.to_owned(), text: value.to_string() });
+            let source = Arc::new(Source::new(name, value.to_string()));
             manifest::parse(&source).ok()?.pop()
         };
         let manifests: Option<Vec<Manifest>> =
