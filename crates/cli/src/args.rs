@@ -8,10 +8,15 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use crate::commands;
 use crate::terminal::Color;
 
+/// The program's name.
+const NAME: &str = "pillion";
 /// What `kubectl` looks for when it is asked for `kubectl pillion`.
 const PLUGIN: &str = "kubectl-pillion";
 /// What its users type.
 const AS_PLUGIN: &str = "kubectl pillion";
+
+/// The widest line of a help text.
+const COLUMNS: usize = 100;
 
 const MORE: &str = "\
 Examples:
@@ -31,8 +36,8 @@ Environment:
 
 /// Injects sidecars as SidecarSets describe them: previews, explains and checks it, without a cluster.
 #[derive(Debug, Parser)]
-#[command(name = "pillion", version, propagate_version = true, arg_required_else_help = true)]
-#[command(max_term_width = 100, after_help = MORE)]
+#[command(name = NAME, version, propagate_version = true, arg_required_else_help = true)]
+#[command(max_term_width = COLUMNS, after_help = MORE)]
 pub struct Cli {
     /// When to use colours; auto: on a terminal, unless NO_COLOR is set.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "auto|always|never")]
@@ -93,8 +98,16 @@ impl Cli {
 /// users call it.
 pub fn command(program: Option<&OsStr>) -> clap::Command {
     let command = described(Cli::command());
-    let is_plugin = program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == PLUGIN);
-    if is_plugin { renamed(command, AS_PLUGIN).bin_name(AS_PLUGIN) } else { command }
+    if is_plugin(program) { renamed(command).bin_name(AS_PLUGIN) } else { command }
+}
+
+/// The name of the program that shells complete.
+pub fn completed(program: Option<&OsStr>) -> &'static str {
+    if is_plugin(program) { PLUGIN } else { NAME }
+}
+
+fn is_plugin(program: Option<&OsStr>) -> bool {
+    program.and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == PLUGIN)
 }
 
 /// The commands with the descriptions that stand at their arguments. In [`Command`] each has one line, and clap takes
@@ -123,14 +136,39 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("man", long::<commands::man::Args>)
 }
 
-/// The command with `name` in the place of its own in every example.
-fn renamed(command: clap::Command, name: &str) -> clap::Command {
-    let examples = command.get_after_help().map(|help| help.to_string().replace("  pillion ", &format!("  {name} ")));
-    let command = match examples {
-        Some(examples) => command.after_help(examples),
-        None => command,
-    };
-    command.mut_subcommands(|command| renamed(command, name))
+/// The command as users of the plugin call it, in every example and description.
+fn renamed(mut command: clap::Command) -> clap::Command {
+    if let Some(examples) = command.get_after_help().map(ToString::to_string) {
+        let lines: Vec<String> = examples.lines().map(example).collect();
+        command = command.after_help(lines.join("\n"));
+    }
+    if let Some(about) = command.get_long_about().map(ToString::to_string) {
+        command = command.long_about(about.replace("`pillion ", &format!("`{AS_PLUGIN} ")));
+    }
+    command.mut_subcommands(renamed)
+}
+
+/// A line below `Examples:` for users of the plugin. One that gets too long for a terminal goes on in the next line.
+fn example(line: &str) -> String {
+    let mut line = line.to_owned();
+    for before in ["  ", "| ", "&& ", "("] {
+        line = line.replace(&format!("{before}{NAME} "), &format!("{before}{AS_PLUGIN} "));
+    }
+    // Shells look for a completion script by the name of the program.
+    for (file, renamed) in
+        [("/completions/pillion", "/completions/kubectl-pillion"), ("/_pillion", "/_kubectl-pillion")]
+    {
+        line = line.replace(file, renamed);
+    }
+    if line.len() <= COLUMNS || !line.starts_with("  ") {
+        return line;
+    }
+    let room = line.get(..COLUMNS - 2).unwrap_or(&line);
+    let breaks = [" -", " <", " |", " >", " "].into_iter().filter_map(|end| room.rfind(end));
+    match breaks.filter(|at| *at > NAME.len()).find_map(|at| line.split_at_checked(at)) {
+        Some((start, rest)) => format!("{start} \\\n      {}", rest.trim_start()),
+        None => line,
+    }
 }
 
 /// The colours that are asked for on a command line that cannot be read, or asks for help.

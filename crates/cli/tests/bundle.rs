@@ -147,6 +147,41 @@ fn damage_is_found() {
     assert!(run.err.contains("is damaged"), "{}", run.err);
 }
 
+/// A SidecarSet as people write them, with some texts of its own.
+fn agent(index: usize) -> Value {
+    let name = format!("agent-{index}");
+    let variables: Vec<Value> = (0..8)
+        .map(|variable| json!({"name": format!("VARIABLE_{variable}"), "value": format!("{:x}", (index * 31 + variable + 1) * 2_654_435_761)}))
+        .collect();
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app.kubernetes.io/name": format!("service-{index}")}},
+            "containers": [{
+                "name": name, "image": format!("registry.example.com/team-{}/{name}:1.{index}", index % 7), "env": variables,
+                "volumeMounts": [{"name": "config", "mountPath": format!("/etc/{name}")}],
+                "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8000 + index}},
+            }],
+            "volumes": [{"name": "config", "configMap": {"name": name}}],
+        },
+    })
+}
+
+/// `--help` says how long bundles become.
+#[rstest]
+#[case::a_single_one_is_longer(1, 100, 400)]
+#[case::a_hundred_are_about_half(100, 40, 70)]
+fn lengths_are_as_the_help_says(#[case] count: usize, #[case] least: usize, #[case] most: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let sets: Vec<Value> = (0..count).map(agent).collect();
+    let length: usize = sets.iter().map(|set| set.to_string().len()).sum();
+    fs::write(folder.path().join("settings.json"), json!({"sidecarSets": sets}).to_string()).unwrap();
+    let run = pillion(folder.path(), &["bundle", "--settings", "settings.json"], "");
+    assert_eq!(run.code, 0, "{}", run.err);
+    let percent = run.out.trim_end().len() * 100 / length;
+    assert!((least..most).contains(&percent), "{percent}");
+}
+
 #[test]
 fn a_missing_file_is_an_error() {
     let run = pillion(folder().path(), &["bundle", "gone.yaml"], "");

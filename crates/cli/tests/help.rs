@@ -2,12 +2,17 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rstest::rstest;
+
 /// The widest line of a help text.
 const COLUMNS: usize = 100;
+
+/// The names that the program is installed as.
+const PROGRAMS: [&str; 2] = ["pillion", "kubectl-pillion"];
 
 /// The command and all below it.
 fn commands() -> Vec<clap::Command> {
@@ -40,6 +45,8 @@ fn help(program: &str, command: &clap::Command, flag: &str) -> String {
 fn examples(help: &str) -> Vec<(String, i32)> {
     let mut code = 0;
     let mut examples = Vec::new();
+    // A backslash joins lines.
+    let help = help.replace(" \\\n      ", " ");
     let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1).take_while(|line| line.starts_with("  "));
     for line in lines.map(str::trim) {
         if let Some(comment) = line.strip_prefix("# ") {
@@ -69,12 +76,18 @@ fn root_of_the_repository() -> tempfile::TempDir {
         fs::create_dir_all(copy.path().join("home").join(folder)).unwrap();
     }
     fs::create_dir(copy.path().join("tools")).unwrap();
-    symlink(assert_cmd::cargo::cargo_bin!("pillion"), copy.path().join("tools/pillion")).unwrap();
+    for name in PROGRAMS {
+        symlink(assert_cmd::cargo::cargo_bin!("pillion"), copy.path().join("tools").join(name)).unwrap();
+    }
+    // As kubectl calls its plugins.
+    let kubectl = copy.path().join("tools/kubectl");
+    fs::write(&kubectl, "#!/bin/sh\nplugin=kubectl-$1\nshift\nexec \"$plugin\" \"$@\"\n").unwrap();
+    fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
     copy
 }
 
-#[test]
-fn every_example_works() {
+#[rstest]
+fn every_example_works(#[values("pillion", "kubectl-pillion")] program: &str) {
     let root = root_of_the_repository();
     let at = |folder: &str| root.path().join(folder).into_os_string().into_string().unwrap();
     let path = format!("{}:{}", at("tools"), std::env::var("PATH").unwrap());
@@ -83,7 +96,7 @@ fn every_example_works() {
     let cache = std::env::var_os("XDG_CACHE_HOME").unwrap_or_else(|| Path::new(&home).join(".cache").into());
     let mut failures = Vec::new();
     for command in commands() {
-        let examples = examples(&help("pillion", &command, "--help"));
+        let examples = examples(&help(program, &command, "--help"));
         if examples.is_empty() {
             failures.push(format!("{}: no examples", command.get_name()));
         }
@@ -113,7 +126,7 @@ fn examples_are_found_with_their_exit_codes() {
 
 #[test]
 fn help_fits_a_terminal() {
-    for program in ["pillion", "kubectl-pillion"] {
+    for program in PROGRAMS {
         for command in commands() {
             for flag in ["-h", "--help"] {
                 let text = help(program, &command, flag);
@@ -131,7 +144,21 @@ fn examples_are_not_wrapped() {
         let written = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let shown = examples(&help("pillion", &command, "--help"));
         assert_eq!(shown, examples(&written), "{}", command.get_name());
+        let of_plugin = examples(&help("kubectl-pillion", &command, "--help"));
+        assert_eq!(of_plugin.len(), shown.len(), "{of_plugin:#?}");
+        // The program's name is all that differs.
+        for ((own, _), (plugin, _)) in shown.iter().zip(&of_plugin) {
+            let renamed = plugin.replace("kubectl pillion ", "pillion ").replace("kubectl-pillion", "pillion");
+            assert_eq!(*own, renamed.replace("_kubectl-pillion", "_pillion"));
+            assert_eq!(plugin.matches("kubectl pillion ").count(), calls(own), "{plugin}");
+        }
     }
+}
+
+/// How often a command line calls pillion.
+fn calls(line: &str) -> usize {
+    let starts = ["| pillion ", "&& pillion ", "(pillion "];
+    usize::from(line.starts_with("pillion ")) + starts.iter().map(|start| line.matches(start).count()).sum::<usize>()
 }
 
 #[test]
@@ -151,6 +178,6 @@ fn a_plugin_of_kubectl_is_called_as_one() {
     for command in commands() {
         let text = help("kubectl-pillion", &command, "--help");
         assert!(text.contains("Usage: kubectl pillion"), "{text}");
-        assert!(!text.contains("\n  pillion "), "{text}");
+        assert!(!text.contains("\n  pillion ") && !text.contains("`pillion "), "{text}");
     }
 }

@@ -92,6 +92,30 @@ fn sidecar_sets_of_the_cluster_get_into_the_bundle() {
     assert_eq!(plan["changes"].as_array().map(Vec::len), Some(1), "{plan:#}");
 }
 
+/// The merged objects are there already, the Role with one rule less and another label.
+#[test]
+fn a_change_says_which_fields_it_changes_and_what_for() {
+    let made = plan(SETTINGS, MANIFESTS, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();
+    let mut there = MANIFESTS.to_owned();
+    for change in made["changes"].as_array().unwrap() {
+        let mut object = change["body"].clone();
+        assert_eq!(change.get("fields"), None, "what is made has no fields that differ");
+        if object["kind"] == "Role" {
+            object["rules"].as_array_mut().unwrap().remove(0);
+            object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "me".into();
+        }
+        there = [there, format!("---\n{object}\n")].concat();
+    }
+    let run = plan(SETTINGS, &there, &["--controllers", "merged-serviceaccounts"]);
+    insta::assert_snapshot!(run.out);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let json = plan(SETTINGS, &there, &["--controllers", "merged-serviceaccounts", "-o", "json"]).json();
+    let fields = json["changes"][0]["fields"].as_array().unwrap();
+    assert!(fields.len() >= 2, "{json:#}");
+    let lines: Vec<String> = fields.iter().map(|field| format!("          {}", field.as_str().unwrap())).collect();
+    assert!(lines.iter().all(|line| run.out.contains(line)), "{lines:#?}");
+}
+
 #[test]
 fn formats_say_the_same() {
     let of = |format| plan(SETTINGS, MANIFESTS, &["-o", format]);

@@ -27,13 +27,15 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Runs `pillion completions`.
+/// Runs `pillion completions`: for the name that the program was called by.
 ///
 /// # Errors
 /// Where the script cannot be written.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut args::command(None), "pillion", &mut script);
+    let program = std::env::args_os().next();
+    let name = args::completed(program.as_deref());
+    clap_complete::generate(args.shell, &mut args::command(None), name, &mut script);
     terminal.out().write_all(&script)?;
     Ok(Status::Done)
 }

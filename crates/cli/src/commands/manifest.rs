@@ -2,18 +2,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::{Subcommand, ValueEnum};
+use pillion_core::json;
 use serde_json::{Value, json};
 
 use crate::files;
+use crate::manifest::{self, Source};
 use crate::preview;
 use crate::rendering::crd::{self, Conversion};
-use crate::rendering::document::{self, Document};
-use crate::rendering::options::{Controller, Kubewarden, Standalone};
+use crate::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};
+use crate::rendering::options::{Controller, Kubewarden, Standalone, module_reference};
 use crate::rendering::{Rendered, controller, kubewarden, standalone};
 use crate::status::Status;
 use crate::terminal::Terminal;
@@ -23,7 +26,8 @@ Render the manifests that a cluster needs, from one file of settings.
 
 For Kubewarden, policies and what the policy server may read; without it, Pillion's own server with its webhooks. What \
 the settings do not need is left out. The same settings give the same manifests, which can be applied again and again. \
-docs/deploying.md says what each object is for.
+docs/deploying.md says what each object is for. What is written into a folder can be read again: `pillion check DIR`, \
+`pillion inject --settings DIR`, and --settings DIR here.
 
 Exit codes: 0 done; 1 where the settings are invalid; 2 for other errors.";
 
@@ -41,7 +45,7 @@ Examples:
 
 const STANDALONE_EXAMPLES: &str = "\
 Examples:
-  pillion manifest standalone --settings test_data/settings-log-agent.json
+  pillion manifest standalone --settings test_data/settings-log-agent.json --image localhost/pillion
   pillion manifest standalone --settings test_data/settings-log-agent.json --no-crd -o json
   pillion manifest standalone --settings test_data/settings-log-agent.json --replicas 3
   pillion manifest standalone --settings examples/identity-isolate/settings.yaml --output-dir out";
@@ -122,7 +126,8 @@ struct ForDefinition {
 
 #[derive(Debug, clap::Args)]
 struct Settings {
-    /// A file of settings, or of the Kubewarden policy that has them; - for stdin.
+    /// A file of settings, or of the Kubewarden policy that has them, or a folder that this command has written; - for
+    /// stdin.
     #[arg(long = "settings", value_name = "PATH")]
     path: PathBuf,
 }
@@ -132,7 +137,8 @@ struct Output {
     /// How to print it.
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
-    /// Write files into this folder instead of stdout; it is made where it is not there.
+    /// Write files into this folder instead of stdout; it is made where it is not there. Files of an earlier run for the
+    /// same installation, which are not needed any longer, are removed, and stderr says so. Other files stay.
     #[arg(long = "output-dir", value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -153,22 +159,25 @@ enum Format {
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     match &args.what {
         What::Kubewarden(args) => {
-            let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
-            write(&kubewarden::render(&settings, &args.options)?, &args.output, terminal)
+            let Some((settings, policy)) = args.settings.with_policy(terminal)? else { return Ok(Status::Refused) };
+            let module =
+                args.options.module.clone().map_or_else(|| module_of(policy.as_ref()), |named| Ok(Some(named)));
+            let options = Kubewarden { module: module?, ..args.options.clone() };
+            write(&kubewarden::render(&settings, &options)?, &args.output, is_for_kubewarden, terminal)
         }
         What::Standalone(args) => {
             let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
             let ca_bundle = args.ca_bundle.as_deref().map(read_ca).transpose()?;
             let options = Standalone { ca_bundle, ..args.options.clone() };
-            write(&standalone::render(&settings, &options)?, &args.output, terminal)
+            write(&standalone::render(&settings, &options)?, &args.output, is_of_process, terminal)
         }
         What::Controller(args) => {
             let Some(settings) = args.settings.read(terminal)? else { return Ok(Status::Refused) };
-            write(&controller::render(&settings, &args.options)?, &args.output, terminal)
+            write(&controller::render(&settings, &args.options)?, &args.output, is_of_process, terminal)
         }
         What::Crd(args) => {
             let definition = crd::document("pillion", &Conversion::None, &Value::Null);
-            write(&Rendered { documents: vec![definition], notes: Vec::new() }, &args.output, terminal)
+            write(&Rendered { documents: vec![definition], notes: Vec::new() }, &args.output, |_| false, terminal)
         }
     }
 }
@@ -176,17 +185,45 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 impl Settings {
     /// The settings; `None` where they are invalid, which was said then.
     fn read(&self, terminal: &mut Terminal) -> anyhow::Result<Option<Value>> {
-        let value = match preview::of_files(&self.path)? {
-            Value::Null => json!({}),
-            settings => settings,
-        };
+        Ok(self.with_policy(terminal)?.map(|(settings, _)| settings))
+    }
+
+    /// [`Self::read`], and the policy that has them, where they stand in one.
+    fn with_policy(&self, terminal: &mut Terminal) -> anyhow::Result<Option<(Value, Option<Value>)>> {
+        let preview::Given { value, policy, .. } = preview::with_policy(&self.path)?;
+        let value = if value.is_null() { json!({}) } else { value };
         let assembled = preview::assemble(value, &[]);
         let problems = assembled.problems();
         for problem in &problems {
             terminal.error(&anyhow!("{problem}"));
         }
-        Ok(problems.is_empty().then_some(assembled.value))
+        Ok(problems.is_empty().then_some((assembled.value, policy)))
     }
+}
+
+/// The module that a policy runs.
+///
+/// # Errors
+/// The policy's module is neither an image reference nor a URL.
+fn module_of(policy: Option<&Value>) -> anyhow::Result<Option<String>> {
+    let module = policy.map_or("", |policy| json::text(policy, &["spec", "module"]));
+    if module.is_empty() {
+        return Ok(None);
+    }
+    let read = module_reference(module);
+    read.map(Some).map_err(|wrong| anyhow!("the policy's spec.module is {module:?}: {wrong}"))
+}
+
+/// Whether the files for Kubewarden have this name. The definition of SidecarSets is not among them: whoever deletes it
+/// deletes all SidecarSets.
+fn is_for_kubewarden(stem: &str) -> bool {
+    stem == "rbac" || stem.starts_with("policy-")
+}
+
+/// Whether the files of a server or a controller have this name.
+fn is_of_process(stem: &str) -> bool {
+    stem.split_once('-')
+        .is_some_and(|(number, _)| number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A CA as `caBundle` wants it.
@@ -198,7 +235,13 @@ fn read_ca(path: &Path) -> anyhow::Result<String> {
     Ok(BASE64.encode(pem))
 }
 
-fn write(rendered: &Rendered, output: &Output, terminal: &mut Terminal) -> anyhow::Result<Status> {
+/// Prints what was rendered, or writes it into files. `is_own` says which names of files such a rendering has.
+fn write(
+    rendered: &Rendered,
+    output: &Output,
+    is_own: fn(&str) -> bool,
+    terminal: &mut Terminal,
+) -> anyhow::Result<Status> {
     let documents = &rendered.documents;
     match &output.folder {
         None => {
@@ -208,7 +251,15 @@ fn write(rendered: &Rendered, output: &Output, terminal: &mut Terminal) -> anyho
         }
         Some(folder) => {
             let written = write_files(documents, folder, output.format)?;
-            let _ = writeln!(terminal.err(), "{written} files in {}", folder.display());
+            let _ = writeln!(terminal.err(), "{} files in {}", written.len(), folder.display());
+            for stale in stale(folder, &written, documents, is_own)? {
+                fs::remove_file(&stale).with_context(|| stale.display().to_string())?;
+                let _ = writeln!(
+                    terminal.err(),
+                    "removed {}: an earlier run wrote it, and these settings and options do not need it",
+                    stale.display()
+                );
+            }
         }
     }
     for document in documents {
@@ -220,8 +271,48 @@ fn write(rendered: &Rendered, output: &Output, terminal: &mut Terminal) -> anyho
     Ok(Status::Done)
 }
 
-/// Writes the objects of each file, and answers how many files those are.
-fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow::Result<usize> {
+/// The files of earlier runs that were not written again: those with such a name, all of whose objects belong to the
+/// same installation.
+fn stale(
+    folder: &Path,
+    written: &[PathBuf],
+    documents: &[Document],
+    is_own: fn(&str) -> bool,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let own = instance(documents);
+    let is_ours = |path: &Path| instance_in(path).is_some_and(|found| found == own);
+    let entries: Result<Vec<fs::DirEntry>, _> = fs::read_dir(folder).and_then(Iterator::collect);
+    let mut paths: Vec<PathBuf> =
+        entries.with_context(|| folder.display().to_string())?.iter().map(fs::DirEntry::path).collect();
+    paths.retain(|path| {
+        let is_manifest = path.extension().is_some_and(|extension| extension == "yaml" || extension == "json");
+        let has_name = path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_own);
+        is_manifest && has_name && !written.contains(path) && is_ours(path)
+    });
+    paths.sort();
+    Ok(paths)
+}
+
+/// The installation that rendered objects belong to.
+fn instance(documents: &[Document]) -> String {
+    documents.first().map_or("", |document| label(&document.object, INSTANCE)).to_owned()
+}
+
+/// The installation that all objects of a file belong to; nothing where the file holds something else, or is not there.
+fn instance_in(path: &Path) -> Option<String> {
+    let source = Source::new(path.display().to_string(), fs::read_to_string(path).ok()?);
+    let objects = manifest::parse(&Arc::new(source)).ok()?;
+    let instance = label(&objects.first()?.value, INSTANCE);
+    let is_of_it = |object: &Value| label(object, PART_OF) == PILLION && label(object, INSTANCE) == instance;
+    objects.iter().all(|object| is_of_it(&object.value)).then(|| instance.to_owned())
+}
+
+fn label<'a>(object: &'a Value, key: &str) -> &'a str {
+    json::text(object, &["metadata", "labels", key])
+}
+
+/// Writes the objects of each file, and answers which files those are.
+fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow::Result<Vec<PathBuf>> {
     let extension = if format == Format::Json { "json" } else { "yaml" };
     // All texts first, so that little can go wrong between the first file and the last.
     let mut texts = Vec::new();
@@ -230,10 +321,19 @@ fn write_files(documents: &[Document], folder: &Path, format: Format) -> anyhow:
         texts.push((folder.join(format!("{file}.{extension}")), shown(group, format)?));
     }
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let own = instance(documents);
+    for (path, _) in &texts {
+        if let Some(other) = instance_in(path).filter(|other| *other != own) {
+            bail!(
+                "{}: belongs to the installation {other:?}, and this is {own:?}; write into another folder",
+                path.display()
+            );
+        }
+    }
     for (path, text) in &texts {
         files::write(path, text.as_bytes())?;
     }
-    Ok(texts.len())
+    Ok(texts.into_iter().map(|(path, _)| path).collect())
 }
 
 fn shown(documents: &[Document], format: Format) -> anyhow::Result<String> {

@@ -11,6 +11,7 @@ use pillion_core::{json, names};
 use serde_json::{Value, json};
 
 use crate::manifest::{self, Manifest, Source};
+use crate::rendering::process;
 use crate::report::locate;
 
 /// Settings and where their SidecarSets came from.
@@ -77,7 +78,15 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
     };
     let policies: Vec<&Manifest> = manifests.iter().filter(|manifest| is_policy(manifest)).collect();
     let for_pods: Vec<&Manifest> = policies.iter().copied().filter(|policy| is_for_pods(&policy.value)).collect();
-    let candidates = if for_pods.is_empty() { &policies } else { &for_pods };
+    // `pillion manifest` writes a twin with the same settings, which injects nothing.
+    let is_twin = |policy: &&Manifest| json::text(&policy.value, &["spec", "settings", "role"]) == "Assert";
+    let injecting: Vec<&Manifest> = for_pods.iter().copied().filter(|policy| !is_twin(policy)).collect();
+    let candidates = [&injecting, &for_pods].into_iter().find(|some| !some.is_empty()).unwrap_or(&policies);
+    let mounted: Vec<&str> = manifests.iter().filter_map(|manifest| process::settings_in(&manifest.value)).collect();
+    if let ([], [text]) = (candidates.as_slice(), mounted.as_slice()) {
+        let name = format!("{name} ({})", process::SETTINGS_FILE);
+        return among(manifest::parse(&Arc::new(Source::new(name.as_str(), *text)))?, &name);
+    }
     match candidates.as_slice() {
         [policy] => {
             let value = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();

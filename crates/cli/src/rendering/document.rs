@@ -7,6 +7,12 @@ use crate::yaml::{self, Tree};
 
 /// The widest line of a comment.
 const COLUMNS: usize = 118;
+/// The label that every object of an installation has.
+pub const PART_OF: &str = "app.kubernetes.io/part-of";
+/// The label with the name of an installation.
+pub const INSTANCE: &str = "app.kubernetes.io/instance";
+/// The value of [`PART_OF`].
+pub const PILLION: &str = "pillion";
 
 /// One object, and comments for whoever reads it as YAML.
 #[derive(Clone, Debug)]
@@ -142,7 +148,7 @@ fn labels(instance: &str, component: &str) -> Value {
     let mut labels = selector(instance, component);
     if let Some(labels) = labels.as_object_mut() {
         labels.insert("app.kubernetes.io/managed-by".to_owned(), "pillion".into());
-        labels.insert("app.kubernetes.io/part-of".to_owned(), "pillion".into());
+        labels.insert(PART_OF.to_owned(), PILLION.into());
         labels.insert("app.kubernetes.io/version".to_owned(), env!("CARGO_PKG_VERSION").into());
     }
     labels

@@ -38,6 +38,7 @@ pub fn render(settings: &Value, options: &Kubewarden) -> anyhow::Result<Rendered
     documents.extend(input.needs.parts.keys().map(|part| policy(*part, &input, options)));
 
     let mut notes = input.notes(common);
+    notes.extend(options.note());
     if options.mode == Enforcement::Monitor {
         notes.push(
             "in monitor mode nothing is injected and nothing is guarded; render again with --mode protect".to_owned(),
@@ -62,7 +63,7 @@ fn policy(part: Part, input: &Input, options: &Kubewarden) -> Document {
     let asks = part == Part::Sidecarsets && needs.asks_authors;
     let mode = if options.mode == Enforcement::Monitor { "monitor" } else { "protect" };
     let mut spec = json!({
-        "module": options.module,
+        "module": options.module(),
         "mode": mode,
         "mutating": part.mutates(),
         "backgroundAudit": false,

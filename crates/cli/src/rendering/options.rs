@@ -2,9 +2,14 @@
 
 use clap::ValueEnum;
 use pillion_controller::selection::Item;
-use pillion_core::format;
+use pillion_core::{format, image};
 
 use super::answers::Part;
+
+/// The module where none is named: where a release would have it.
+const MODULE: &str = concat!("registry://ghcr.io/pillion/policies/pillion:v", env!("CARGO_PKG_VERSION"));
+/// The image where none is named: where a release would have it.
+const IMAGE: &str = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION"));
 
 /// What happens to a request while nobody answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -92,9 +97,10 @@ pub struct Kubewarden {
     /// What both ways share.
     #[command(flatten)]
     pub common: Common,
-    /// The module, in the registry that it was pushed to.
-    #[arg(long, value_name = "REFERENCE", default_value = concat!("registry://ghcr.io/pillion/policies/pillion:v", env!("CARGO_PKG_VERSION")))]
-    pub module: String,
+    /// The module, in the registry that it was pushed to; absent: that of the policy which has the settings, else a
+    /// placeholder that is not published yet.
+    #[arg(long, value_name = "REFERENCE", value_parser = module_reference)]
+    pub module: Option<String>,
     /// The policy server that runs the policies; absent: Kubewarden's default one.
     #[arg(long, value_name = "NAME", value_parser = subdomain)]
     pub policy_server: Option<String>,
@@ -112,15 +118,32 @@ pub struct Kubewarden {
     pub crd: bool,
 }
 
+impl Kubewarden {
+    /// The module that the policies run.
+    pub fn module(&self) -> &str {
+        self.module.as_deref().unwrap_or(MODULE)
+    }
+
+    /// A note about a module that was not named.
+    pub(super) fn note(&self) -> Option<String> {
+        self.module.is_none().then(|| {
+            format!(
+                "the module {MODULE} is a placeholder and is not published yet; push the module to a registry of yours \
+                 and name it with --module"
+            )
+        })
+    }
+}
+
 /// Options of a process of Pillion in the cluster.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Deployment {
     /// The namespace that it is in.
     #[arg(short, long, value_name = "NAME", default_value = "pillion-system", value_parser = label)]
     pub namespace: String,
-    /// The image of pillion.
-    #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/pillion/pillion:v", env!("CARGO_PKG_VERSION")))]
-    pub image: String,
+    /// The image of pillion, in the registry that it was pushed to; absent: a placeholder that is not published yet.
+    #[arg(long, value_name = "IMAGE", value_parser = image_reference)]
+    pub image: Option<String>,
     /// How many replicas; with two or more, a PodDisruptionBudget keeps all but one. Of controllers, one works and the
     /// others wait.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
@@ -137,6 +160,23 @@ pub struct Deployment {
     /// Leave out the NetworkPolicy.
     #[arg(long)]
     pub no_network_policy: bool,
+}
+
+impl Deployment {
+    /// The image that the Pods run.
+    pub fn image(&self) -> &str {
+        self.image.as_deref().unwrap_or(IMAGE)
+    }
+
+    /// A note about an image that was not named.
+    pub(super) fn note(&self) -> Option<String> {
+        self.image.is_none().then(|| {
+            format!(
+                "the image {IMAGE} is a placeholder and is not published yet; push an image of pillion to a registry of \
+                 yours and name it with --image"
+            )
+        })
+    }
 }
 
 /// Options for Pillion's own server.
@@ -197,6 +237,32 @@ fn service(text: &str) -> Result<String, String> {
 
 fn subdomain(text: &str) -> Result<String, String> {
     format::dns_subdomain(text).map_or_else(|| Ok(text.to_owned()), |wrong| Err(wrong.to_owned()))
+}
+
+fn image_reference(text: &str) -> Result<String, String> {
+    match image::tag(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => {
+            Err("an image is written [REGISTRY/]NAME[:TAG][@DIGEST], such as registry.example.com/pillion:v1"
+                .to_owned())
+        }
+    }
+}
+
+/// A module as Kubewarden takes it: an image reference, with `registry://` or without, or a URL.
+///
+/// # Errors
+/// The text is something else; the error says what it should be.
+pub fn module_reference(text: &str) -> Result<String, String> {
+    let is_module = match text.split_once("://") {
+        None | Some(("registry", _)) => image::tag(text.strip_prefix("registry://").unwrap_or(text)).is_some(),
+        Some(("http" | "https" | "file", rest)) => !rest.is_empty() && !rest.contains(char::is_whitespace),
+        Some(_) => false,
+    };
+    if is_module {
+        return Ok(text.to_owned());
+    }
+    Err("a module is written registry://REGISTRY/NAME:TAG, or as a URL with https, http or file".to_owned())
 }
 
 fn opt_out(text: &str) -> Result<(String, String), String> {

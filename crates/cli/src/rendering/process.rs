@@ -1,9 +1,10 @@
 //! A process of Pillion in the cluster: a Deployment, and what belongs to it.
 
+use pillion_core::json;
 use pillion_host::server::paths;
 use serde_json::{Value, json};
 
-use super::document::{Document, metadata, selector};
+use super::document::{Document, PART_OF, PILLION, metadata, selector};
 use super::insert;
 use super::options::Deployment;
 
@@ -45,6 +46,20 @@ pub struct Container {
 /// The settings in a ConfigMap, in the form that their file has.
 pub fn mounted_settings() -> String {
     format!("{SETTINGS_FOLDER}/{SETTINGS_FILE}")
+}
+
+/// The text of the settings in an object that [`Process::settings`] has rendered.
+pub fn settings_in(object: &Value) -> Option<&str> {
+    let is_ours = json::text(object, &["apiVersion"]) == "v1"
+        && json::text(object, &["kind"]) == "ConfigMap"
+        && json::text(object, &["metadata", "labels", PART_OF]) == PILLION;
+    json::at(object, &["data", SETTINGS_FILE]).and_then(Value::as_str).filter(|_| is_ours)
+}
+
+/// A note as the sentence that it is in a comment.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 impl<'a> Process<'a> {
@@ -148,7 +163,9 @@ impl<'a> Process<'a> {
             "template": {"metadata": {"labels": labels}, "spec": pod},
         });
         let deployment = self.object("apps/v1", "Deployment", self.name, json!({"spec": spec}));
+        let placeholder = self.options.note().map(|note| format!("{note}.")).unwrap_or_default();
         Document::new("06-deployment", format!("The {}.", self.component), deployment)
+            .with_comment("/spec/template/spec/containers/0/image", capitalised(&placeholder))
             .with_comment("/spec/template/spec/automountServiceAccountToken", "It reads the cluster.")
             .with_comment(
                 "/spec/template/spec/topologySpreadConstraints",
@@ -174,7 +191,7 @@ impl<'a> Process<'a> {
         let probe = |path: &str, period: u32, failures: u32| json!({"httpGet": {"path": path, "port": "health"}, "periodSeconds": period, "failureThreshold": failures});
         json!({
             "name": "pillion",
-            "image": self.options.image,
+            "image": self.options.image(),
             "args": container.arguments,
             "ports": ports,
             // It may have something to compile or to list first.

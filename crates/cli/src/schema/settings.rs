@@ -169,11 +169,6 @@ fn bundle_ref(_: &mut Definitions) -> Value {
     })
 }
 
-/// The names of settings that no other file has.
-pub fn telling() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().filter(|setting| setting.is_telling).map(|setting| setting.name)
-}
-
 impl Setting {
     pub(super) fn schema(&self, definitions: &mut Definitions) -> Value {
         let mut schema = (self.shape)(definitions);

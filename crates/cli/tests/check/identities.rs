@@ -241,13 +241,44 @@ fn v1_the_admission_of_a_file_would_refuse_what_it_says_anew() {
     assert_eq!(
         found(&["off.json", "a.yaml", "-o", "json"]),
         [
-            "warning 9:23 spec.serviceAccountName: the SidecarSet is injected without its ServiceAccount: the feature gate \
-          SidecarSetServiceAccountInjection is off, and admission refuses a SidecarSet that says so anew -> turn it on in \
-          featureGates, or remove what is said of ServiceAccounts"
+            "error 9:23 spec.serviceAccountName: Forbidden: the feature gate SidecarSetServiceAccountInjection is off -> \
+             turn it on in featureGates, or remove this"
         ]
     );
-    // One policy with the gate is enough.
+    assert_eq!(check(here.path(), &["off.json", "a.yaml"], "").code, 1);
+    // A field that is there already may stay.
+    assert_eq!(found(&["off.json", "a.yaml", "--old", "a.yaml", "-o", "json"]), [""; 0]);
+    // One file of settings with the gate is enough.
     assert_eq!(found(&["off.json", "on.json", "a.yaml", "-o", "json"]), [""; 0]);
+}
+
+/// The policy that is asked about SidecarSets refuses one, whatever the policy for Pods would do with it.
+#[rstest]
+#[case::at_the_policy_for_sets(true, false, 1)]
+#[case::at_the_policy_for_pods(false, true, 0)]
+#[case::nowhere(true, true, 0)]
+fn v1_the_gate_of_the_policy_that_admits_sets_counts(#[case] pods: bool, #[case] sets: bool, #[case] errors: usize) {
+    let policy = |name: &str, group: &str, resource: &str, gate: bool| {
+        let rule = json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["CREATE", "UPDATE"]});
+        let mut settings = settings(gate, &everywhere(), &[]);
+        settings["bundleRef"] = json!({"namespace": "pillion-system", "name": "sidecarsets"});
+        json!({
+            "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "metadata": {"name": name},
+            "spec": {"module": "registry://registry.example.com/pillion:v1", "mutating": true, "rules": [rule], "settings": settings}
+        })
+    };
+    let text = format!(
+        "{}\n---\n{}\n---\n{}",
+        policy("pods", "", "pods", pods),
+        policy("sets", "apps.kruise.io", "sidecarsets", sets),
+        closed("  serviceAccountName: logs\n")
+    );
+    let found: Vec<String> = found(&text).into_iter().filter(|line| line.starts_with("error")).collect();
+    assert_eq!(found.len(), errors, "{found:#?}");
+    assert!(
+        found.iter().all(|line| line.contains("spec.serviceAccountName: Forbidden: the feature gate")),
+        "{found:#?}"
+    );
 }
 
 #[rstest]

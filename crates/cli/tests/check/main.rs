@@ -1,9 +1,12 @@
 //! `pillion check`, as people run it.
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
+mod beside;
 mod identities;
+mod kubewarden;
 mod policies;
 mod roles;
+mod shoots;
 mod support;
 mod twin;
 mod warnings;
@@ -87,7 +90,8 @@ warning: unknown field; it is kept and injected, but no hash sees it, so rollout
 ])]
 #[case::whitelist("patchPodMetadataWhitelist:\n  rules:\n  - allowedAnnotationKeyExpr: [a]\n  - allowedAnnotationKeyExprs: ['(']\n", &[
     "error 3:5 patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExpr: Unknown field \
-     \"allowedAnnotationKeyExpr\" -> did you mean \"allowedAnnotationKeyExprs\"?"
+     \"allowedAnnotationKeyExpr\" -> did you mean \"allowedAnnotationKeyExprs\"?",
+    "error 4:33 patchPodMetadataWhitelist.rules[1].allowedAnnotationKeyExprs[0]: Invalid value: \"(\": a parenthesis is not closed"
 ])]
 #[case::misspelt_kind("apiVersion: apps.kruise.io/v1beta1\nkind: Sidecarset\n", &[
     "error 2:7 kind: Unsupported value: \"Sidecarset\" -> did you mean \"SidecarSet\"? Supported are \"SidecarSet\""
@@ -104,6 +108,32 @@ warning: unknown field; it is kept and injected, but no hash sees it, so rollout
 #[case::key_twice("sidecarSets: []\nsidecarSets: []\n", &["error 2:1 : duplicate mapping key: sidecarSets"])]
 fn errors_have_their_place(#[case] text: &str, #[case] expected: &[&str]) {
     assert_eq!(found(text), expected);
+}
+
+#[rstest]
+#[case::in_the_same_set(
+    &set("a", "  containers:\n  - name: a\n    image: 5\n  - name: b\n    image: ''\n"),
+    &["10:12 spec.containers[0].image", "12:12 spec.containers[1].image"]
+)]
+#[case::beside_a_misspelt_gate(
+    &format!(
+        "featureGates: {{SidecarSetServiceAccountInjection: true, X: true}}\nsistemNamespace: a\nsidecarSets: [{}]\n",
+        json_set("a", &json!({"serviceAccountName": "default"}))
+    ),
+    &["1:57 featureGates", "2:1 sistemNamespace", "3:219 sidecarSets[0].spec.serviceAccountName"]
+)]
+#[case::in_the_document_before_a_broken_one(
+    &format!("{}---\na: [1\n", set("a", "  containers: 5\n")), &["8:15 spec.containers", "10:4 "]
+)]
+#[case::in_the_document_after_a_broken_one(
+    &format!("a: b: c\n---\n{}---\nsystemNamespace: 5\n", set("a", "  containers: 5\n")),
+    &["1:5 ", "10:15 spec.containers", "12:18 systemNamespace"]
+)]
+fn one_error_does_not_hide_another(#[case] text: &str, #[case] expected: &[&str]) {
+    let found = found(text);
+    let places: Vec<&str> =
+        found.iter().filter_map(|line| line.strip_prefix("error ")?.split_once(": ").map(|(place, _)| place)).collect();
+    assert_eq!(places, expected, "{found:#?}");
 }
 
 #[test]
@@ -171,7 +201,7 @@ fn good_files_are_checked_beside_broken_ones() {
 
 #[rstest]
 #[case::no_file(&["nowhere.yaml"], "error: nowhere.yaml: No such file or directory (os error 2)\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
-#[case::nothing_of_ours(&["other.yaml"], "error: there is nothing to check: no settings, SidecarSet or policy of Pillion; a file of settings that is not known as one can be given with --settings\n")]
+#[case::nothing_of_ours(&["other.yaml"], "error: there is nothing to check: no settings, SidecarSet, Shoot or policy of Pillion; a file of settings that is not known as one can be given with --settings\n")]
 #[case::empty_folder(&["empty"], "error: empty: no .yaml, .yml or .json file in this folder\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
 #[case::no_utf8(&["binary.yaml"], "error: binary.yaml: stream did not contain valid UTF-8\n0 errors, 0 warnings in 0 files; 1 could not be read\n")]
 fn what_cannot_be_checked_is_said(#[case] args: &[&str], #[case] expected: &str) {
@@ -183,13 +213,14 @@ fn what_cannot_be_checked_is_said(#[case] args: &[&str], #[case] expected: &str)
 
 #[test]
 fn settings_are_read_as_such_where_that_is_asked_for() {
-    let here = folder(&[("a.yaml", "featureGates: {X: true}\n"), ("list.yaml", "- 1\n"), ("empty.yaml", "{}\n")]);
+    let here =
+        folder(&[("a.yaml", "image: a\nfeatureGates: {X: true}\n"), ("list.yaml", "- 1\n"), ("empty.yaml", "{}\n")]);
     assert_eq!(check(here.path(), &["a.yaml"], "").code, 2);
     assert_eq!(check(here.path(), &["--settings", "a.yaml"], "").code, 1);
     assert_eq!(check(here.path(), &["--settings", "empty.yaml"], "").code, 0);
     // Given once more, it is still one file.
     let answer = check(here.path(), &["a.yaml", "--settings", "a.yaml"], "");
-    assert!(answer.err.starts_with("1 error, 0 warnings in 1 settings file"), "{}", answer.err);
+    assert!(answer.err.starts_with("2 errors, 0 warnings in 1 settings file"), "{}", answer.err);
     let answer = check(here.path(), &["--settings", "list.yaml"], "");
     assert_eq!(answer.code, 1);
     assert!(answer.out.contains("settings are an object, this is a list"), "{}", answer.out);
@@ -211,6 +242,28 @@ fn workflows_get_annotations() {
         answer.out,
         "::error file=<stdin>,line=8,endLine=8,col=15,endColumn=16,title=spec.containers::SidecarSet \"a\": Invalid \
          value: must be a list, found a number\n"
+    );
+}
+
+/// A file that cannot be read is in every list.
+#[test]
+fn programs_are_told_of_files_that_cannot_be_read() {
+    let here = folder(&[("a.yaml", &set("a", &agent("a"))), ("empty/.keep", "")]);
+    let answer = check(here.path(), &["a.yaml", "gone.yaml", "empty", "-o", "json"], "");
+    assert_eq!(answer.code, 2);
+    let findings: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!(findings.as_array().map(Vec::len), Some(2), "{findings:#}");
+    assert_eq!((&findings[0]["file"], &findings[0]["severity"]), (&json!("gone.yaml"), &json!("error")));
+    assert_eq!(findings[0]["message"], "No such file or directory (os error 2)");
+    assert_eq!(
+        (&findings[1]["file"], &findings[1]["message"]),
+        (&json!("empty"), &json!("no .yaml, .yml or .json file in this folder"))
+    );
+    let answer = check(here.path(), &["gone.yaml", "-o", "github"], "");
+    assert_eq!(answer.code, 2);
+    assert_eq!(
+        answer.out,
+        "::error file=gone.yaml,line=1,endLine=1,col=1,endColumn=1::No such file or directory (os error 2)\n"
     );
 }
 

@@ -243,7 +243,10 @@ fn p3_questions_about_authors_take_time(#[case] seconds: Value, #[case] limit: O
         })
         .into_iter()
         .collect();
-    let with_time = |settings: &Value| with(policy("sets", &[SETS], settings), "timeoutEvalSeconds", seconds.clone());
+    let with_time = |settings: &Value| {
+        let policy = with(policy("sets", &[SETS], settings), "timeoutEvalSeconds", seconds.clone());
+        with(policy, "timeoutSeconds", json!(30))
+    };
     assert_eq!(said(&[with_time(&settings(&[]))]), expected);
     // Without the gate, authors are asked about where the settings say so.
     let create_pods = json!({"sidecarSets": [], "serviceAccounts": {"requireCreatePods": true}});
@@ -310,6 +313,7 @@ fn e12_policies_have_to_answer_and_to_refuse(
 fn sidecar_sets_are_in_no_namespace() {
     let mut policy = policy("sets", &[SETS], &json!({"sidecarSets": []}));
     policy["kind"] = json!("AdmissionPolicy");
+    policy["spec"].as_object_mut().unwrap().remove("contextAwareResources");
     assert_eq!(
         said(&[policy]),
         ["spec.rules: SidecarSets are in no namespace: an AdmissionPolicy is never asked about them -> use a \

@@ -30,7 +30,184 @@ fn stdout_is_data_and_stderr_says_what_it_is() {
       ClusterAdmissionPolicy pillion-pods
       ClusterAdmissionPolicy pillion-sidecarsets
     note: the Role in namespace "kruise-system" needs this namespace to exist; where it does not, use --no-system-role, or set systemNamespace in the settings
+    note: the module registry://ghcr.io/pillion/policies/pillion:v0.1.0 is a placeholder and is not published yet; push the module to a registry of yours and name it with --module
     "#);
+}
+
+/// The rendered policies, by name.
+fn modules(out: &str) -> Vec<String> {
+    let objects = super::objects("out", out);
+    let modules = objects.iter().filter_map(|object| object.pointer("/spec/module")?.as_str().map(str::to_owned));
+    let mut modules: Vec<String> = modules.collect();
+    modules.dedup();
+    modules
+}
+
+#[test]
+fn a_policy_keeps_its_own_module() {
+    let policy = fs::read_to_string(root().join("examples/kubewarden/policy-pods.yaml")).unwrap();
+    let own = policy.lines().find_map(|line| line.trim().strip_prefix("module: ")).unwrap();
+    let (code, out, err) = run(&["kubewarden", "--settings", "examples/kubewarden/policy-pods.yaml"], "");
+    assert_eq!((code, modules(&out)), (0, vec![own.to_owned()]), "{err}");
+    assert!(!err.contains("placeholder"), "{err}");
+    let named = "registry://registry.example.com/mine:v2";
+    let (_, out, _) = run(&["kubewarden", "--settings", "examples/kubewarden/policy-pods.yaml", "--module", named], "");
+    assert_eq!(modules(&out), [named]);
+    let (code, _, err) = run(&["kubewarden", "--settings", "-"], &policy.replace(own, "'bad module'"));
+    assert_eq!(code, 2);
+    assert!(err.contains("the policy's spec.module is \"bad module\": a module is written registry://"), "{err}");
+}
+
+#[rstest]
+#[case::server("standalone")]
+#[case::controllers("controller")]
+fn an_image_that_is_not_named_is_a_placeholder_and_says_so(#[case] what: &str) {
+    let (code, out, err) = run(&[what, "--settings", "-"], "{}");
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("note: the image ghcr.io/pillion/pillion:v0.1.0 is a placeholder and is not published yet"));
+    assert!(out.contains("# The image ghcr.io/pillion/pillion:v0.1.0 is a placeholder"), "{out}");
+    let (_, out, err) = run(
+        &[
+            what,
+            "--settings",
+            "-",
+            "--image",
+            "registry.example.com:5000/pillion@sha256:0123456789012345678901234567890123456789012345678901234567890123",
+        ],
+        "{}",
+    );
+    assert!(!err.contains("placeholder") && !out.contains("placeholder"), "{err}");
+}
+
+/// Renders into a folder and answers what is in it and `stderr`.
+fn render_into(folder: &std::path::Path, args: &[&str], settings: &str) -> (Vec<String>, String) {
+    let (code, _, err) =
+        run(&[args, &["--settings", "-", "--output-dir", folder.to_str().unwrap()]].concat(), settings);
+    assert_eq!(code, 0, "{err}");
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    (names, err)
+}
+
+#[test]
+fn files_that_are_not_needed_any_longer_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let on = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
+    let (all, _) = render_into(folder.path(), &["kubewarden"], on);
+    assert!(all.contains(&"policy-guards.yaml".to_owned()), "{all:?}");
+    // Of another installation, by hand, and of another kind of rendering.
+    let guards = fs::read_to_string(folder.path().join("policy-guards.yaml")).unwrap();
+    fs::write(folder.path().join("policy-other.yaml"), guards.replace("instance: pillion", "instance: other")).unwrap();
+    fs::write(folder.path().join("policy-mine.yaml"), "kind: ConfigMap\n").unwrap();
+    fs::write(folder.path().join("kustomization.yaml"), "resources: []\n").unwrap();
+    let (left, err) = render_into(folder.path(), &["kubewarden"], "{}");
+    assert_eq!(
+        left,
+        [
+            "kustomization.yaml",
+            "policy-mine.yaml",
+            "policy-other.yaml",
+            "policy-pods.yaml",
+            "policy-sidecarsets.yaml",
+            "rbac.yaml"
+        ]
+    );
+    assert!(err.contains("removed ") && err.contains("policy-guards.yaml: an earlier run wrote it"), "{err}");
+    // The definition stays: with it, all SidecarSets would go.
+    render_into(folder.path(), &["kubewarden", "--crd"], "{}");
+    let (left, _) = render_into(folder.path(), &["kubewarden", "-o", "json"], "{}");
+    assert_eq!(
+        left,
+        [
+            "kustomization.yaml",
+            "policy-mine.yaml",
+            "policy-other.yaml",
+            "policy-pods.json",
+            "policy-sidecarsets.json",
+            "rbac.json",
+            "sidecarset-crd.yaml"
+        ]
+    );
+}
+
+#[test]
+fn a_server_and_policies_in_one_folder_leave_each_other_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (policies, _) = render_into(folder.path(), &["kubewarden"], "{}");
+    let (both, _) = render_into(folder.path(), &["standalone"], "{}");
+    assert!(policies.iter().all(|file| both.contains(file)), "{both:?}");
+    let (both, err) = render_into(folder.path(), &["standalone", "--no-network-policy"], "{}");
+    assert!(policies.iter().all(|file| both.contains(file)), "{both:?}");
+    assert!(!both.contains(&"08-network-policy.yaml".to_owned()) && err.contains("08-network-policy.yaml"), "{both:?}");
+}
+
+/// Their files have the same names.
+#[test]
+fn files_of_another_installation_are_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _) = render_into(folder.path(), &["standalone"], "{}");
+    let rights = fs::read_to_string(folder.path().join("02-rbac.yaml")).unwrap();
+    let (code, _, err) = run(&["controller", "--settings", "-", "--output-dir", folder.path().to_str().unwrap()], "{}");
+    assert_eq!(code, 2);
+    assert!(err.contains("belongs to the installation \"pillion\", and this is \"pillion-controller\""), "{err}");
+    assert_eq!(fs::read_to_string(folder.path().join("02-rbac.yaml")).unwrap(), rights);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), server.len());
+}
+
+/// Settings with a sidecar, an identity, and rules for Shoots.
+const EVERYTHING: &str = "\
+featureGates: {SidecarSetServiceAccountInjection: true}
+shoots: {enabled: true}
+serviceAccounts: {protectedNamespaces: [kube-system]}
+sidecarSets:
+- apiVersion: apps.kruise.io/v1beta1
+  kind: SidecarSet
+  metadata: {name: logs}
+  spec:
+    selector: {matchLabels: {app: web}}
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}
+    containers: [{name: logs, image: 'logs:1'}]
+    serviceAccountName: logs
+";
+
+/// Files that `manifest` writes are read by every command that takes settings.
+#[rstest]
+fn what_is_written_can_be_read_again(
+    #[values("kubewarden", "standalone", "controller")] what: &str,
+    #[values("yaml", "json")] format: &str,
+) {
+    let here = tempfile::tempdir().unwrap();
+    let out = here.path().join("out");
+    let folder = out.to_str().unwrap();
+    render_into(&out, &[what, "-o", format], EVERYTHING);
+    let command = |args: &[&str], stdin: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("pillion").unwrap();
+        let output = command.current_dir(here.path()).args(args).write_stdin(stdin).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    let (code, found, err) = command(&["check", "--warnings-as-errors", folder], "");
+    assert_eq!((code, found.as_str()), (0, ""), "{err}");
+    assert!(err.contains(if what == "kubewarden" { "6 policies" } else { "1 settings file" }), "{err}");
+
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec:\n  \
+               containers: [{name: web, image: web}]\n";
+    fs::write(here.path().join("settings.yaml"), EVERYTHING).unwrap();
+    let inject = |settings: &str| {
+        command(
+            &["inject", "-", "--assume-service-accounts", "--now", "2026-01-02T03:04:05Z", "--settings", settings],
+            pod,
+        )
+    };
+    let (code, injected, err) = inject(folder);
+    assert_eq!(code, 0, "{err}");
+    assert!(injected.contains("logs:1"), "{injected}");
+    assert_eq!(injected, inject("settings.yaml").1);
+
+    let (code, again, err) = run(&[what, "--settings", folder, "-o", format], "");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(again, run(&[what, "--settings", "-", "-o", format], EVERYTHING).1);
 }
 
 #[test]
@@ -97,6 +274,11 @@ fn json_is_one_list() {
 #[case::no_ca(
     &["standalone", "--settings", "-", "--ca-bundle", "README.md"], "", 2, "README.md: no certificate in PEM"
 )]
+#[case::an_image_with_a_space(&["standalone", "--settings", "-", "--image", "bad image"], "", 2, "an image is written")]
+#[case::an_image_of_a_controller(&["controller", "--settings", "-", "--image", "a:b:c"], "", 2, "an image is written")]
+#[case::an_empty_image(&["standalone", "--settings", "-", "--image", ""], "", 2, "--image")]
+#[case::a_module_with_a_space(&["kubewarden", "--settings", "-", "--module", "registry://a b"], "", 2, "a module is written")]
+#[case::a_module_of_another_scheme(&["kubewarden", "--settings", "-", "--module", "ftp://a/b"], "", 2, "a module is written")]
 #[case::a_file_in_the_way(
     &["kubewarden", "--settings", "-", "--output-dir", "README.md"], "", 2, "error: README.md: "
 )]

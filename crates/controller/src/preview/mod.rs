@@ -3,6 +3,7 @@
 //! The controllers' own watches and plans, once, on a client that cannot write ([`client`]): what it shows is the cluster,
 //! or what manifests say ([`Situation`]), or the cluster as it would be with them.
 
+mod difference;
 mod objects;
 mod server;
 
@@ -27,6 +28,7 @@ use crate::watch::Cluster;
 use crate::write::target;
 use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
 
+pub use self::difference::differences;
 pub use self::objects::{Situation, problem};
 pub use self::server::client;
 

@@ -243,14 +243,18 @@ impl Asked {
 impl Object {
     /// Where the API server has it.
     fn path(&self) -> String {
-        let api_version = json::text(&self.value, &["apiVersion"]);
-        let Key { namespace, resource, name, .. } = &self.key;
-        let root = if api_version.contains('/') { "apis" } else { "api" };
-        if namespace.is_empty() {
-            format!("/{root}/{api_version}/{resource}/{name}")
-        } else {
-            format!("/{root}/{api_version}/namespaces/{namespace}/{resource}/{name}")
-        }
+        path(json::text(&self.value, &["apiVersion"]), &self.key)
+    }
+}
+
+/// The path of an object at the API server.
+pub(super) fn path(api_version: &str, key: &Key) -> String {
+    let Key { namespace, resource, name, .. } = key;
+    let root = if api_version.contains('/') { "apis" } else { "api" };
+    if namespace.is_empty() {
+        format!("/{root}/{api_version}/{resource}/{name}")
+    } else {
+        format!("/{root}/{api_version}/namespaces/{namespace}/{resource}/{name}")
     }
 }
 
@@ -277,7 +281,7 @@ impl Selection {
     }
 }
 
-fn get(path: &str) -> Request<Body> {
+pub(super) fn get(path: &str) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     // A name that no path can hold is found nowhere.
     *request.uri_mut() = path.parse().unwrap_or_default();
@@ -285,7 +289,7 @@ fn get(path: &str) -> Request<Body> {
 }
 
 /// Asks the cluster, and reads the whole answer.
-async fn ask(cluster: &Client, request: Request<Body>) -> Result<(StatusCode, Value), kube::Error> {
+pub(super) async fn ask(cluster: &Client, request: Request<Body>) -> Result<(StatusCode, Value), kube::Error> {
     let answer = tokio::time::timeout(PATIENCE, cluster.send(request)).await;
     let answer = answer.map_err(|elapsed| kube::Error::Service(elapsed.into()))??;
     let status = answer.status();

@@ -1,13 +1,16 @@
 //! What the documents of files are.
 
 use pillion_core::bundle;
+use pillion_core::gates::Gates;
 use pillion_core::json;
 use pillion_core::names;
 use serde_json::Value;
 
 use super::words::nearest;
 use crate::manifest::Manifest;
-use crate::schema::settings;
+use crate::rendering::document::{PART_OF, PILLION};
+use crate::schema::service_accounts;
+use crate::schema::settings::SETTINGS;
 
 /// What a document is to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +31,26 @@ pub enum Role {
     Namespace,
     /// A Role, a ClusterRole, or a binding of one.
     Rbac,
+    /// A Shoot, or another object of Gardener that holds a `serviceAccountConfig`.
+    Shoot,
     /// Nothing that the policy knows.
     Other,
 }
 
 /// The kinds of Kubewarden policies with one module.
-const POLICIES: [&str; 2] = ["ClusterAdmissionPolicy", "AdmissionPolicy"];
+pub const POLICIES: [&str; 2] = ["ClusterAdmissionPolicy", "AdmissionPolicy"];
 /// The kinds of those with several.
-const GROUPS: [&str; 2] = ["ClusterAdmissionPolicyGroup", "AdmissionPolicyGroup"];
+pub const GROUPS: [&str; 2] = ["ClusterAdmissionPolicyGroup", "AdmissionPolicyGroup"];
+
+/// The API group of Kubewarden's policies.
+pub const KUBEWARDEN: &str = "policies.kubewarden.io";
+
+/// The kinds of Gardener that hold a `serviceAccountConfig`, with their groups.
+pub const GARDENER: [(&str, &str); 3] = [
+    ("core.gardener.cloud", "Shoot"),
+    ("operator.gardener.cloud", "Garden"),
+    ("seedmanagement.gardener.cloud", "ManagedSeedSet"),
+];
 
 /// The kinds that say what a ServiceAccount may do.
 const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
@@ -47,15 +62,12 @@ pub fn role(document: &Value) -> Role {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, kind) {
         (_, "SidecarSet") => Role::SidecarSet,
-        ("apps.kruise.io", kind) if kind.eq_ignore_ascii_case("SidecarSet") => Role::SidecarSet,
-        ("policies.kubewarden.io", kind)
-            if POLICIES.contains(&kind) && json::at(document, &["spec"]).is_some_and(is_ours) =>
-        {
+        ("apps.kruise.io", kind) if nearest(kind, ["SidecarSet"]).is_some() => Role::SidecarSet,
+        (group, kind) if is_policy(group, kind, &POLICIES) && json::at(document, &["spec"]).is_some_and(is_ours) => {
             Role::Policy
         }
-        ("policies.kubewarden.io", kind) if GROUPS.contains(&kind) && members(document).next().is_some() => {
-            Role::PolicyGroup
-        }
+        (group, kind) if is_policy(group, kind, &GROUPS) && members(document).next().is_some() => Role::PolicyGroup,
+        (group, kind) if GARDENER.contains(&(group, kind)) => Role::Shoot,
         ("apps", "ControllerRevision")
             if json::at(document, &["metadata", "labels", names::SIDECAR_SET_NAME_LABEL]).is_some() =>
         {
@@ -64,6 +76,8 @@ pub fn role(document: &Value) -> Role {
         ("", "ConfigMap") if json::text(document, &["metadata", "name"]) == names::WHITELIST_CONFIG_MAP => {
             Role::Whitelist
         }
+        // Nothing is injected where Pillion itself runs.
+        ("", "Namespace") if json::text(document, &["metadata", "labels", PART_OF]) == PILLION => Role::Other,
         ("", "Namespace") => Role::Namespace,
         ("rbac.authorization.k8s.io", kind) if RBAC.contains(&kind) => Role::Rbac,
         ("", "") if api_version.is_empty() && is_settings(document) => Role::Settings,
@@ -71,9 +85,26 @@ pub fn role(document: &Value) -> Role {
     }
 }
 
+/// Whether these are group and kind of a policy; one of them may be misspelt.
+fn is_policy(group: &str, kind: &str, kinds: &[&str]) -> bool {
+    kinds.contains(&kind) || (group == KUBEWARDEN && nearest(kind, kinds.iter().copied()).is_some())
+}
+
 /// Whether what is below this `spec` runs this module, or has settings that only this module has.
 fn is_ours(spec: &Value) -> bool {
-    json::text(spec, &["module"]).contains("pillion") || json::at(spec, &["settings"]).is_some_and(is_settings)
+    json::text(spec, &["module"]).contains("pillion")
+        || json::at(spec, &[settings_key(spec)]).is_some_and(is_settings)
+        || is_settings(spec)
+}
+
+/// The key below which a policy or a member of a group has its settings: `settings`, or what is written for it.
+pub fn settings_key(spec: &Value) -> &str {
+    const SETTINGS: &str = "settings";
+    if json::at(spec, &[SETTINGS]).is_some() {
+        return SETTINGS;
+    }
+    let mut keys = spec.as_object().into_iter().flat_map(|spec| spec.keys());
+    keys.find(|key| nearest(key, [SETTINGS]).is_some()).map_or(SETTINGS, String::as_str)
 }
 
 /// The members of a group that run this module, by name.
@@ -82,10 +113,36 @@ pub fn members(group: &Value) -> impl Iterator<Item = (&str, &Value)> {
     members.map(|(name, member)| (name.as_str(), member)).filter(|(_, member)| is_ours(member))
 }
 
-/// Whether an object has a key that only the settings of this policy have, or one that looks like it.
-fn is_settings(object: &Value) -> bool {
-    json::text(object, &["bundle"]).starts_with(bundle::PREFIX)
-        || object.as_object().is_some_and(|object| object.keys().any(|key| nearest(key, settings::telling()).is_some()))
+/// Whether an object can only be settings of this policy: one of its keys is telling, or all of its keys are settings,
+/// misspelt ones among them. `bundle`, `role` and `serviceAccount` alone are words that other programs use, too.
+pub fn is_settings(object: &Value) -> bool {
+    let Some(object) = object.as_object() else { return false };
+    let is_own = |key: &str| key == "serviceAccounts" || nearest(key, ["featureGates", "systemNamespace"]).is_some();
+    let names = || SETTINGS.iter().map(|setting| setting.name);
+    object.iter().any(|(key, value)| is_telling(key, value))
+        || (object.keys().all(|key| nearest(key, names()).is_some()) && object.keys().any(|key| is_own(key)))
+}
+
+/// Whether only settings of this policy have such an entry.
+fn is_telling(key: &str, value: &Value) -> bool {
+    let has_one_of = |names: &[&'static str]| {
+        let mut keys = value.as_object().into_iter().flat_map(|object| object.keys());
+        keys.any(|key| nearest(key, names.iter().copied()).is_some())
+    };
+    let Some(setting) = nearest(key, SETTINGS.iter().map(|setting| setting.name)) else {
+        // A part of a policy that is a file of its own.
+        return key == "settings" && is_settings(value);
+    };
+    match setting {
+        "bundle" => value.as_str().is_some_and(|text| text.starts_with(bundle::PREFIX)),
+        "role" => value.as_str().is_some_and(|role| nearest(role, ["Inject", "Assert"]).is_some()),
+        "featureGates" => has_one_of(&Gates::NAMES),
+        "serviceAccounts" => {
+            let names: Vec<&'static str> = service_accounts::FIELDS.iter().map(|field| field.name).collect();
+            has_one_of(&names)
+        }
+        name => SETTINGS.iter().any(|setting| setting.name == name && setting.is_telling),
+    }
 }
 
 /// A document and what it is.
@@ -111,10 +168,34 @@ mod tests {
     #[case::misspelt_settings(json!({"sidecarsets": []}), Role::Settings)]
     #[case::values_of_a_chart(json!({"image": "a", "serviceAccounts": {}, "featureGates": {}}), Role::Other)]
     #[case::nothing(json!({}), Role::Other)]
+    #[case::a_gate(json!({"featureGates": {"SidecarSetServiceAccountInjection": true}}), Role::Settings)]
+    #[case::a_misspelt_gate(
+        json!({"featuregates": {"SidecarSetServiceAcountInjection": true}, "x": 1}), Role::Settings
+    )]
+    #[case::nothing_but_settings(json!({"systemNamespace": "a", "serviceAccounts": {}}), Role::Settings)]
+    #[case::misspelt_ones(json!({"systemNamspace": "a"}), Role::Settings)]
+    #[case::rules_for_accounts(json!({"serviceAccounts": {"onMissing": "Skip"}}), Role::Settings)]
+    #[case::the_twin(json!({"role": "assert"}), Role::Settings)]
+    #[case::another_role(json!({"role": "admin"}), Role::Other)]
+    #[case::an_account_of_a_chart(json!({"serviceAccount": {"create": true}}), Role::Other)]
+    #[case::a_part_of_a_policy(json!({"settings": {"shoots": {"enabled": true}}}), Role::Settings)]
+    #[case::shoot(json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Shoot"}), Role::Shoot)]
+    #[case::another_shoot(json!({"apiVersion": "example.com/v1", "kind": "Shoot"}), Role::Other)]
+    #[case::policy_with_misspelt_settings(
+        json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "AdmissionPolicy",
+               "spec": {"module": "file:///policy.wasm", "setings": {"sidecarSets": null}}}),
+        Role::Policy
+    )]
+    #[case::misspelt_policy(
+        json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmisionPolicy",
+               "spec": {"module": "registry://registry.example.com/pillion:v1"}}),
+        Role::Policy
+    )]
     #[case::v1beta1(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet"}), Role::SidecarSet)]
     #[case::another_version(json!({"apiVersion": "apps.kruise.io/v2", "kind": "SidecarSet"}), Role::SidecarSet)]
     #[case::no_version(json!({"kind": "SidecarSet"}), Role::SidecarSet)]
     #[case::misspelt_kind(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "Sidecarset"}), Role::SidecarSet)]
+    #[case::a_letter_too_many(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarsSet"}), Role::SidecarSet)]
     #[case::cloneset(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}), Role::Other)]
     #[case::policy_by_module(
         json!({"apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy",
@@ -149,6 +230,10 @@ mod tests {
     )]
     #[case::config_map(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}), Role::Other)]
     #[case::namespace(json!({"apiVersion": "v1", "kind": "Namespace"}), Role::Namespace)]
+    #[case::namespace_of_the_server(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {"app.kubernetes.io/part-of": "pillion"}}}),
+        Role::Other
+    )]
     #[case::rbac(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}), Role::Rbac)]
     fn documents_are_told_apart(#[case] document: Value, #[case] expected: Role) {
         assert_eq!(role(&document), expected);

@@ -72,16 +72,15 @@ fn field_in(text: &str) -> Option<&str> {
     words.into_iter().find(|word| word.starts_with("spec."))
 }
 
-/// V1: a `SidecarSet` that uses the feature although its gate is off. `admission` says what becomes of it beyond that.
-pub fn unheeded(subject: &Subject<'_>, admission: &str) -> Option<Finding> {
+/// V1: a `SidecarSet` of settings that uses the feature although its gate is off.
+pub fn unheeded(subject: &Subject<'_>) -> Option<Finding> {
     if !uses_feature(&subject.set) {
         return None;
     }
     let is_set = |field: &&declared::Field| subject.set.spec(&[field.name]).is_some_and(|value| !value.is_null());
     let is_annotated = |field: &&declared::Field| !subject.set.annotation(field.annotation).is_empty();
     let field = FIELDS.iter().find(|field| is_set(field) || is_annotated(field))?;
-    let message =
-        format!("the SidecarSet is injected without its ServiceAccount: the feature gate {GATE} is off{admission}");
+    let message = format!("the SidecarSet is injected without its ServiceAccount: the feature gate {GATE} is off");
     let remedy = "turn it on in featureGates, or remove what is said of ServiceAccounts";
     Some(subject.spot.warning(declared::path(*field).as_str(), message, remedy))
 }

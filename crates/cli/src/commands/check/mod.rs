@@ -2,27 +2,36 @@
 
 mod documents;
 mod identity;
+mod input;
+mod kubewarden;
 mod lint;
 mod misspelt;
+mod salvage;
 mod sets;
 mod settings;
+mod shoots;
 mod subject;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use pillion_core::controller_revision::ControllerRevision;
 use pillion_core::field::FieldPath;
-use serde_json::Value;
+use pillion_core::json;
+use serde_json::{Value, json};
 
-use self::documents::{Document, Role, role};
+use self::documents::{Document, Role};
+use self::input::Input;
 pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
-use self::subject::Spot;
-use crate::manifest::{self, Manifest, Source};
-use crate::report::{self, Finding, Format, Place, Severity, locate};
+use self::settings::Judged;
+use self::subject::{Spot, Subject};
+use crate::manifest::{self, Manifest};
+use crate::preview;
+use crate::report::{self, Finding, Format, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::words;
@@ -30,16 +39,21 @@ use crate::words;
 const EXAMPLES: &str = "Examples:
   pillion check test_data/settings-log-agent.json
   pillion check --settings test_data/settings-log-agent.json -o json
+  pillion check examples/identity-isolate
   pillion check --warnings-as-errors test_data/settings-log-agent.json";
 
 /// What the command does, at length.
 pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
 
-Reads the policy's settings, Kubewarden policies that hold them, and SidecarSets of both versions; ControllerRevisions, \
-Namespaces, Roles with their bindings, and the ConfigMap kruise-configuration are taken into account where they are given. Other documents are \
-passed over. Errors are those for which the policy refuses the settings or the SidecarSet. Warnings are about what it \
-takes and what may not be meant. Policies are looked at together, since what one of them is not asked about, another may \
-be.
+Reads the policy's settings, Kubewarden policies that hold them, SidecarSets of both versions, and Gardener's Shoots; \
+ControllerRevisions, Namespaces, Roles with their bindings, and the ConfigMap kruise-configuration are taken into \
+account where they are given. Other documents are passed over. Errors are those for which the policy refuses the \
+settings, the SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about what is taken \
+and may not be meant. Policies are looked at together, since what one of them is not asked about, another may be.
+
+A document without apiVersion and kind whose keys are those of settings is settings, and SidecarSets beside it count as \
+`pillion inject --settings` counts them. With several files of settings, a SidecarSet counts for those of its own \
+folder; where its folder has none, for all. Shoots are judged whether or not the settings turn their rules on.
 
 Exits with 0 where there are no errors, 1 where there are, and 2 where something could not be read or nothing was there \
 to check.";
@@ -60,6 +74,10 @@ pub struct Args {
     /// A file that holds settings, whatever it looks like; may be given several times.
     #[arg(long, value_name = "PATH")]
     settings: Vec<PathBuf>,
+    /// A file or a folder with objects as they are before: a Shoot, or a SidecarSet, is then judged as an update of the
+    /// one of its name; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    old: Vec<PathBuf>,
     /// How to print what was found.
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
@@ -81,16 +99,20 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             match source {
                 Ok(source) => input.read(&source, is_settings),
                 Err(error) => {
-                    input.unreadable += 1;
+                    input.miss(&error);
                     terminal.error(&error);
                 }
             }
         }
     }
-    let mut findings = check(&input.documents);
+    let before = manifest::read(&args.old, args.recursive)?;
+    let Checked { mut findings, notes } = check(&input.documents, &before);
     findings.append(&mut input.findings);
     report::sort(&mut findings, &input.files);
-    report::write(&findings, args.output, terminal.out())?;
+    // For people the files that cannot be read stand among the errors above; for programs there is only one list.
+    let unreadable = if args.output == Format::Text { &[][..] } else { input.unreadable.as_slice() };
+    let reported: Vec<Finding> = unreadable.iter().chain(&findings).cloned().collect();
+    report::write(&reported, args.output, terminal.out())?;
     terminal.finish()?;
     if args.verbose {
         for document in input.documents.iter().filter(|document| document.role == Role::Other) {
@@ -98,13 +120,16 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         }
     }
     let has = |severity| findings.iter().any(|finding| finding.severity == severity);
-    if input.unreadable == 0 && findings.is_empty() && !input.has_work() {
+    if input.unreadable.is_empty() && findings.is_empty() && !input.has_work() {
         bail!(
-            "there is nothing to check: no settings, SidecarSet or policy of Pillion; a file of settings that is not known as one can be given with --settings"
+            "there is nothing to check: no settings, SidecarSet, Shoot or policy of Pillion; a file of settings that is not known as one can be given with --settings"
         );
     }
+    for note in notes {
+        say(terminal, &format!("note: {note}"));
+    }
     say(terminal, &summary(&findings, &input));
-    Ok(if input.unreadable > 0 {
+    Ok(if !input.unreadable.is_empty() {
         Status::Failed
     } else if has(Severity::Error) || (args.warnings_as_errors && has(Severity::Warning)) {
         Status::Refused
@@ -118,92 +143,108 @@ fn say(terminal: &mut Terminal, text: &str) {
     let _ = writeln!(terminal.err(), "{text}");
 }
 
-/// What has been read.
-#[derive(Default)]
-struct Input {
-    documents: Vec<Document>,
-    /// Documents that are none.
+/// The result of a check.
+struct Checked {
+    /// Errors and warnings, in no order.
     findings: Vec<Finding>,
-    /// The names of the files, in their order.
-    files: Vec<String>,
-    unreadable: usize,
+    /// Assumptions, a sentence each.
+    notes: Vec<&'static str>,
 }
 
-impl Input {
-    fn read(&mut self, source: &Arc<Source>, is_settings: bool) {
-        // A file that is given twice is one file.
-        if self.files.contains(&source.name) {
-            return;
-        }
-        self.files.push(source.name.clone());
-        for parsed in manifest::parse_each(source) {
-            match parsed {
-                Ok(manifest) => {
-                    let role = if is_settings { Role::Settings } else { role(&manifest.value) };
-                    self.documents.push(Document { manifest, role });
-                }
-                Err(error) => self.findings.extend(broken(source, error, is_settings)),
-            }
-        }
-    }
-
-    fn count(&self, role: Role) -> usize {
-        self.documents.iter().filter(|document| document.role == role).count()
-    }
-
-    fn has_work(&self) -> bool {
-        let is_beside = |role| matches!(role, Role::Other | Role::Namespace | Role::Whitelist | Role::Rbac);
-        self.documents.iter().any(|document| !is_beside(document.role))
-    }
-}
-
-/// A document that is no object. Where it is not said to be settings, it may be anything.
-fn broken(source: &Arc<Source>, error: manifest::Error, is_settings: bool) -> Option<Finding> {
-    let (place, message) = match error {
-        manifest::Error::Syntax { summary, at, .. } => {
-            let (line, column) = at.unwrap_or((1, 1));
-            (Place::at(source, line, column), summary)
-        }
-        manifest::Error::NotAnObject { line, found, .. } if is_settings => {
-            (Place::at(source, line, 1), format!("settings are an object, this is {found}"))
-        }
-        manifest::Error::NotAnObject { .. } => return None,
-    };
-    let remedy = String::new();
-    Some(Finding { severity: Severity::Error, place, path: String::new(), message, remedy, sidecar_set: String::new() })
-}
-
-/// Everything that is wrong with documents, in no order.
-fn check(documents: &[Document]) -> Vec<Finding> {
+/// Looks at documents; `before` are objects that are there already.
+fn check(documents: &[Document], before: &[Manifest]) -> Checked {
     let of = |role: Role| documents.iter().filter(move |document| document.role == role);
-    let of_settings = of(Role::Settings).map(|document| Spot::document(&document.manifest));
-    let of_policies = of(Role::Policy).map(|document| Spot {
-        base: FieldPath::new("spec.settings"),
-        raw: document.manifest.value.pointer("/spec/settings").unwrap_or(&Value::Null),
-        ..Spot::document(&document.manifest)
-    });
-    let of_members = of(Role::PolicyGroup).flat_map(|document| {
-        documents::members(&document.manifest.value).map(|(name, member)| Spot {
-            base: FieldPath::new("spec.policies").child(name).child("settings"),
-            raw: member.get("settings").unwrap_or(&Value::Null),
-            ..Spot::document(&document.manifest)
-        })
-    });
-    let mut settings: Vec<_> = of_settings.chain(of_policies).chain(of_members).map(settings::judge).collect();
+    let mut settings: Vec<Judged<'_>> = settings_in(documents).into_iter().map(settings::judge).collect();
+    for judged in settings.iter_mut().filter(|judged| !judged.are_of_policy()) {
+        add_revisions(judged, documents);
+    }
     let spots: Vec<_> = of(Role::SidecarSet).map(|document| Spot::sidecar_set(&document.manifest)).collect();
     let (sets, mut findings) = sets::decode(&spots);
     let items = settings.iter().flat_map(|judged| judged.items.iter().cloned());
-    let every: Vec<_> = items.chain(spots).collect();
+    let every: Vec<_> = items.chain(spots.iter().cloned()).collect();
     if settings.is_empty() {
         findings.extend(sets::judge(&sets, None, documents));
+        findings.extend(sets::broken(&spots, None));
     }
+    let folders = Folders::of(&settings);
     for judged in &settings {
-        findings.extend(sets::judge(&sets, Some(judged), documents));
+        let counted: Vec<Subject<'_>> = sets.iter().filter(|set| folders.count(&set.spot, judged)).cloned().collect();
+        findings.extend(sets::judge(&counted, Some(judged), documents));
+        let counted: Vec<Spot<'_>> = spots.iter().filter(|spot| folders.count(spot, judged)).cloned().collect();
+        findings.extend(sets::broken(&counted, Some(judged)));
     }
+    findings.extend(sets::refused_without_gate(&sets, &settings, &folders, before));
     findings.extend(sets::revisions(documents));
     findings.extend(settings.iter_mut().flat_map(|judged| std::mem::take(&mut judged.findings)));
     findings.extend(lint::all(&lint::Everything { documents, settings: &settings, spots: &every, sets: &sets }));
-    findings
+    let policies = of(Role::Policy).chain(of(Role::PolicyGroup));
+    findings.extend(policies.flat_map(|document| kubewarden::judge(&Spot::document(&document.manifest))));
+    findings.extend(shoots::judge(documents, before, &settings));
+    let mut notes = Vec::new();
+    if of(Role::Shoot).next().is_some() && !settings.is_empty() && !shoots::are_on(&settings) {
+        notes.push("Shoots are judged as if shoots.enabled were true; these settings do not turn it on");
+    }
+    Checked { findings, notes }
+}
+
+/// All settings: documents of their own, and parts of policies and of members of policy groups.
+fn settings_in(documents: &[Document]) -> Vec<Spot<'_>> {
+    let of = |role: Role| documents.iter().filter(move |document| document.role == role);
+    let of_policies = of(Role::Policy).map(|document| {
+        let spec = json::at(&document.manifest.value, &["spec"]).unwrap_or(&Value::Null);
+        below(document, spec, &FieldPath::new("spec"))
+    });
+    let of_members = of(Role::PolicyGroup).flat_map(|document| {
+        let members = documents::members(&document.manifest.value);
+        members.map(|(name, member)| below(document, member, &FieldPath::new("spec.policies").child(name)))
+    });
+    of(Role::Settings).map(|document| Spot::document(&document.manifest)).chain(of_policies).chain(of_members).collect()
+}
+
+/// The settings of a policy, or of a member of a group, which is at this path.
+fn below<'a>(document: &'a Document, owner: &'a Value, at: &FieldPath) -> Spot<'a> {
+    Spot {
+        base: kubewarden::settings_path(owner, at),
+        raw: owner.get(documents::settings_key(owner)).unwrap_or(&Value::Null),
+        ..Spot::document(&document.manifest)
+    }
+}
+
+/// Adds the ControllerRevisions beside settings to them, as `inject` does.
+fn add_revisions(judged: &mut Judged<'_>, documents: &[Document]) {
+    let revisions = documents.iter().filter(|document| document.role == Role::ControllerRevision);
+    let none = json!({"systemNamespace": judged.settings.system_namespace});
+    let joined = preview::assemble(none, revisions.map(|document| &document.manifest)).value;
+    let found = json::items(&joined, &["controllerRevisions"]).iter().cloned();
+    for revision in found.filter_map(|revision| ControllerRevision::decode(revision).ok()) {
+        if !judged.settings.controller_revisions.contains(&revision) {
+            judged.settings.controller_revisions.push(revision);
+        }
+    }
+}
+
+/// The folders in which settings stand alone, with the number of such documents.
+struct Folders<'a>(BTreeMap<&'a Path, usize>);
+
+impl<'a> Folders<'a> {
+    fn of(settings: &[Judged<'a>]) -> Self {
+        let mut folders = BTreeMap::new();
+        for judged in settings.iter().filter(|judged| !judged.are_of_policy()) {
+            *folders.entry(folder(judged.spot.manifest)).or_default() += 1;
+        }
+        Self(folders)
+    }
+
+    /// Whether a `SidecarSet` in a file of its own is judged by these settings. Of several files of settings, those in
+    /// its own folder are meant; where there are none, all of them.
+    fn count(&self, set: &Spot<'_>, settings: &Judged<'_>) -> bool {
+        let own = folder(set.manifest);
+        settings.are_of_policy() || !self.0.contains_key(own) || own == folder(settings.spot.manifest)
+    }
+}
+
+fn folder(manifest: &Manifest) -> &Path {
+    Path::new(&manifest.source.name).parent().unwrap_or(Path::new(""))
 }
 
 /// The index in `sidecarSets[index].rest`, and the rest.
@@ -237,6 +278,15 @@ fn summary(findings: &[Finding], input: &Input) -> String {
             checked.push(of(number, one, many));
         }
     }
+    for (_, kind) in documents::GARDENER {
+        let of_kind = |document: &&Document| {
+            document.role == Role::Shoot && json::text(&document.manifest.value, &["kind"]) == kind
+        };
+        let number = input.documents.iter().filter(of_kind).count();
+        if number > 0 {
+            checked.push(of(number, kind, &format!("{kind}s")));
+        }
+    }
     let mut summary = format!(
         "{}, {} in {}",
         of(count(Severity::Error), "error", "errors"),
@@ -248,8 +298,8 @@ fn summary(findings: &[Finding], input: &Input) -> String {
     if others > 0 {
         let _ = write!(summary, "; {} passed over", of(others, "other document", "other documents"));
     }
-    if input.unreadable > 0 {
-        let _ = write!(summary, "; {} could not be read", input.unreadable);
+    if !input.unreadable.is_empty() {
+        let _ = write!(summary, "; {} could not be read", input.unreadable.len());
     }
     summary
 }

@@ -7,16 +7,20 @@ use pillion_core::field::{Cause, FieldError};
 use pillion_core::json;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_core::names;
-use pillion_core::service_account::validation::Findings as Identity;
+use pillion_core::service_account::validation::{Findings as Identity, check_gate};
 use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::SidecarSet;
+use pillion_core::sidecar_set::decode::{Decoded, decode as decode_set};
 use pillion_core::validation::{self, injection, whitelist};
 use serde_json::{Value, json};
 
+use super::Folders;
 use super::documents::{Document, Role};
 use super::identity::{self, Member};
-use super::settings::Judged;
+use super::lint::admits_sets;
+use super::settings::{Judged, rest_of};
 use super::subject::{Spot, Subject};
+use crate::manifest::Manifest;
 use crate::report::Finding;
 
 /// The cluster, as far as the files tell. Of what they do not hold nobody knows whether it is there.
@@ -106,6 +110,44 @@ pub fn judge(subjects: &[Subject<'_>], settings: Option<&Judged<'_>>, documents:
             None => subject.spot.warning_of(error, "as far as these files tell"),
             Some(_) => subject.spot.error(error),
         }));
+    }
+    findings
+}
+
+/// Further errors of the `SidecarSet`s that cannot be decoded.
+pub fn broken(spots: &[Spot<'_>], settings: Option<&Judged<'_>>) -> Vec<Finding> {
+    let none = Settings::default();
+    let context = settings.map_or(&none, |judged| &judged.settings);
+    spots.iter().filter(|spot| decode_set(spot.raw.clone()).is_err()).flat_map(|spot| rest_of(spot, context)).collect()
+}
+
+/// V1: what the admission of a `SidecarSet` refuses while the gate is off. The policies that are asked about
+/// SidecarSets decide, and one no is enough; where there is no such policy, one yes of the settings is.
+pub fn refused_without_gate(
+    subjects: &[Subject<'_>],
+    settings: &[Judged<'_>],
+    folders: &Folders<'_>,
+    before: &[Manifest],
+) -> Vec<Finding> {
+    let is_off = |judged: &&Judged<'_>| judged.has_known_gates && !judged.settings.gates.service_account_injection;
+    let asked: Vec<&Judged<'_>> = settings.iter().filter(|judged| admits_sets(judged)).collect();
+    let is_refused = |spot: &Spot<'_>| {
+        let mut counted = settings.iter().filter(|judged| folders.count(spot, judged)).peekable();
+        if asked.is_empty() {
+            counted.peek().is_some() && counted.all(|judged| is_off(&judged))
+        } else {
+            asked.iter().any(is_off)
+        }
+    };
+    let mut findings = Vec::new();
+    for Subject { spot, set, .. } in subjects.iter().filter(|subject| is_refused(&subject.spot)) {
+        let is_it = |old: &&Manifest| {
+            ["kind", "apiVersion"].iter().all(|key| json::text(&old.value, &[key]) == json::text(spot.raw, &[key]))
+                && json::text(&old.value, &["metadata", "name"]) == spot.sidecar_set
+        };
+        let old = before.iter().find(is_it).and_then(|old| decode_set(old.value.clone()).ok());
+        let old = old.map(Decoded::into_sidecar_set);
+        findings.extend(check_gate(set, old.as_ref()).iter().map(|error| spot.error(error)));
     }
     findings
 }

@@ -6,10 +6,14 @@ use pillion_core::json;
 use pillion_core::names;
 use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::decode::{Decoded, decode};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::salvage::{Salvaged, salvage};
 use super::subject::{Spot, Subject};
 use crate::report::Finding;
+
+/// The lists of settings whose items are decoded one by one.
+const LISTS: [&str; 2] = ["sidecarSets", "controllerRevisions"];
 
 /// Settings that have been looked at.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub struct Judged<'a> {
     pub spot: Spot<'a>,
     /// The settings; those that cannot be decoded, without what is wrong in them.
     pub settings: Settings,
+    /// Whether all that they say of feature gates is known.
+    pub has_known_gates: bool,
     /// Where their `SidecarSet`s stand.
     pub items: Vec<Spot<'a>>,
     /// Their `SidecarSet`s, those whose types are right.
@@ -27,31 +33,63 @@ pub struct Judged<'a> {
     pub findings: Vec<Finding>,
 }
 
+impl Judged<'_> {
+    /// Whether they are those of a policy; else they stand alone, in a file or a ConfigMap of settings.
+    pub fn are_of_policy(&self) -> bool {
+        !self.spot.base.as_str().is_empty()
+    }
+}
+
 /// Decodes and validates settings.
 pub fn judge(spot: Spot<'_>) -> Judged<'_> {
-    let items = json::items(spot.raw, &["sidecarSets"]);
-    let (settings, places, errors) = match Settings::decode(spot.raw.clone()) {
-        Ok(settings) => (settings, (0..items.len()).collect(), Vec::new()),
+    let raw = json::items(spot.raw, &["sidecarSets"]);
+    let every: Vec<usize> = (0..raw.len()).collect();
+    let (salvaged, places, errors) = match Settings::decode(spot.raw.clone()) {
+        Ok(settings) => (Salvaged::whole(settings), every.clone(), Vec::new()),
         Err(errors) => {
-            let (settings, places) = salvage(spot.raw);
-            (settings, places, errors)
+            let (salvaged, places) = without_faults(spot.raw);
+            (salvaged, places, errors)
         }
     };
     let undecodable: Vec<&str> =
-        (0..items.len()).filter(|index| !places.contains(index)).filter_map(|index| name(items, index)).collect();
-    let every: Vec<usize> = (0..items.len()).collect();
+        (0..raw.len()).filter(|index| !places.contains(index)).filter_map(|index| name(raw, index)).collect();
     let mut findings: Vec<Finding> = errors.iter().map(|error| finding(&spot, error, &every)).collect();
-    let invalid = settings.validate();
+    let invalid = salvaged.value.validate();
     // A base that cannot be decoded is reported as that, not as one that is missing.
     let base = FieldPath::new("metadata").child("annotations").key(names::BASE);
     let is_caused = |error: &FieldError| {
         super::item_of(&error.path).is_some_and(|(_, path)| path == base)
             && error.value.as_deref().is_some_and(|base| undecodable.contains(&base))
     };
-    findings.extend(invalid.iter().filter(|error| !is_caused(error)).map(|error| finding(&spot, error, &places)));
-    let items: Vec<Spot<'_>> = items.iter().enumerate().map(|(index, raw)| spot.item(index, raw)).collect();
+    let stands =
+        |error: &&FieldError| !is_caused(error) && (super::item_of(&error.path).is_some() || salvaged.stands(error));
+    findings.extend(invalid.iter().filter(stands).map(|error| finding(&spot, error, &places)));
+    let items: Vec<Spot<'_>> = raw.iter().enumerate().map(|(index, raw)| spot.item(index, raw)).collect();
+    let settings = salvaged.value;
+    let broken = items.iter().enumerate().filter(|(index, _)| !places.contains(index)).map(|(_, item)| item);
+    findings.extend(broken.flat_map(|item| rest_of(item, &settings)));
     let subjects = items.iter().cloned().filter_map(Subject::of).collect();
-    Judged { spot, settings, items, subjects, findings }
+    let has_known_gates = !errors.iter().any(|error| error.path.as_str().starts_with("featureGates"));
+    Judged { spot, settings, has_known_gates, items, subjects, findings }
+}
+
+/// Further errors of a `SidecarSet` that cannot be decoded: those of its sound fields.
+pub fn rest_of(spot: &Spot<'_>, settings: &Settings) -> Vec<Finding> {
+    let Some(salvaged) = salvage(spot.raw, |raw| decode(raw).map(Decoded::into_sidecar_set)) else {
+        return Vec::new();
+    };
+    let alone = Settings {
+        sidecar_sets: vec![salvaged.value.clone()],
+        gates: settings.gates,
+        service_accounts: settings.service_accounts.clone(),
+        ..Settings::default()
+    };
+    let errors = alone.validate();
+    let errors = errors.into_iter().filter_map(|error| {
+        let (_, path) = super::item_of(&error.path)?;
+        Some(FieldError { path, ..error })
+    });
+    errors.filter(|error| salvaged.stands(error)).map(|error| spot.error(&error)).collect()
 }
 
 fn name(items: &[Value], index: usize) -> Option<&str> {
@@ -72,26 +110,23 @@ fn finding(spot: &Spot<'_>, error: &FieldError, places: &[usize]) -> Finding {
     }
 }
 
-/// What of settings can be decoded, and which of the `SidecarSet`s.
-fn salvage(raw: &Value) -> (Settings, Vec<usize>) {
-    let lists = ["sidecarSets", "controllerRevisions"];
-    let alone =
-        |key: &str, value: &Value| Settings::decode(Value::Object(Map::from_iter([(key.to_owned(), value.clone())])));
-    let object = raw.as_object().into_iter().flatten();
-    let sound: Map<String, Value> = object
-        .filter(|(key, value)| !lists.contains(&key.as_str()) && alone(key, value).is_ok())
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let mut settings = Settings::decode(Value::Object(sound)).unwrap_or_default();
+/// The settings without what cannot be decoded, and which of the `SidecarSet`s they have.
+fn without_faults(raw: &Value) -> (Salvaged<Settings>, Vec<usize>) {
+    let mut rest = raw.clone();
+    if let Some(rest) = rest.as_object_mut() {
+        rest.retain(|key, _| !LISTS.contains(&key.as_str()));
+    }
+    let nothing = || Salvaged::whole(Settings::default());
+    let mut salvaged = salvage(&rest, Settings::decode).unwrap_or_else(nothing);
     let mut places = Vec::new();
     for (index, manifest) in json::items(raw, &["sidecarSets"]).iter().enumerate() {
         if let Ok(set) = decode(manifest.clone()).map(Decoded::into_sidecar_set) {
-            settings.sidecar_sets.push(set);
+            salvaged.value.sidecar_sets.push(set);
             places.push(index);
         }
     }
     let revisions = json::items(raw, &["controllerRevisions"]).iter().cloned();
-    settings.controller_revisions =
+    salvaged.value.controller_revisions =
         revisions.filter_map(|revision| ControllerRevision::decode(revision).ok()).collect();
-    (settings, places)
+    (salvaged, places)
 }

@@ -157,6 +157,9 @@ fn siblings(path: &str) -> Vec<&'static str> {
         vec!["namespaces", "names"]
     } else if path.starts_with("serviceAccounts.") {
         service_accounts::FIELDS.iter().map(|field| field.name).collect()
+    } else if path.starts_with("spec.") {
+        // An error of a policy lists the fields itself.
+        Vec::new()
     } else {
         SETTINGS.iter().map(|setting| setting.name).collect()
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::locate::{Aim, place, resolve};
 use super::*;
+use crate::manifest::Source;
 
 fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let text = serde_json::to_string_pretty(settings).unwrap();
@@ -16,7 +17,7 @@ fn findings(settings: &Value) -> Option<Vec<Finding>> {
     let manifest = manifest::parse(&source).ok()?.pop()?;
     // What YAML reads is what is judged.
     assert_eq!(&manifest.value, settings);
-    Some(check(&[Document { manifest, role: Role::Settings }]))
+    Some(check(&[Document { manifest, role: Role::Settings }], &[]).findings)
 }
 
 fn paths_of_errors(findings: &[Finding]) -> Vec<String> {
@@ -78,6 +79,39 @@ proptest! {
             prop_assert!(finding.place.source.text.get(finding.place.span.clone()).is_some_and(|text| !text.is_empty()));
             prop_assert!(!finding.message.is_empty());
         }
+    }
+
+    /// SidecarSets beside a file of settings are judged as `inject` judges them, which joins both.
+    #[test]
+    fn errors_beside_settings_are_those_of_the_settings_with_them(settings in settings(), split in 0_usize..4) {
+        let mut own = settings.clone();
+        own["featureGates"] = json!({"SidecarSetServiceAccountInjection": true});
+        let sets = own["sidecarSets"].as_array().unwrap().clone();
+        let (inside, beside) = sets.split_at(split.min(sets.len()));
+        own["sidecarSets"] = inside.into();
+        let manifest = |name: &str, value: &Value| {
+            let source = Arc::new(Source::new(name, value.to_string()));
+            manifest::parse(&source).ok()?.pop()
+        };
+        let manifests: Option<Vec<Manifest>> =
+            beside.iter().enumerate().map(|(index, set)| manifest(&format!("{index}.json"), set)).collect();
+        // YAML does not take every number of JSON.
+        let (Some(manifests), Some(own_manifest)) = (manifests, manifest("settings.json", &own)) else { return Ok(()) };
+        let assembled = preview::assemble(own.clone(), &manifests).value;
+        let Ok(joined) = Settings::decode(assembled) else { return Ok(()) };
+        let mut expected: Vec<String> = joined
+            .validate()
+            .iter()
+            .map(|error| match item_of(&error.path) {
+                Some((index, rest)) if index >= inside.len() => rest.as_str().to_owned(),
+                _ => error.path.as_str().to_owned(),
+            })
+            .collect();
+        expected.sort();
+        let sets = manifests.into_iter().map(|manifest| Document { manifest, role: Role::SidecarSet });
+        let settings = Document { manifest: own_manifest, role: Role::Settings };
+        let documents: Vec<Document> = sets.chain([settings]).collect();
+        prop_assert_eq!(paths_of_errors(&check(&documents, &[]).findings), expected);
     }
 
     #[test]

@@ -32,7 +32,8 @@ Say what `pillion controller` would do, without doing it.
 
 With manifests it says what a controller would do that found them in a cluster, and nothing else: which merged \
 ServiceAccounts, Roles and RoleBindings it would make, which Secrets with tokens, which ConfigMaps with the bundle, and \
-what keeps it from making what is needed. With --cluster it looks at the cluster of the kubeconfig, and manifests beside \
+what keeps it from making what is needed. Below an object that would be changed stand the fields in which it differs; \
+the values in Secrets are not shown. With --cluster it looks at the cluster of the kubeconfig, and manifests beside \
 it count as if they had been applied: so one sees what a new SidecarSet would bring about. Nothing is ever written.
 
 SidecarSets among the manifests are taken for the policy's own, as elsewhere; where the settings have a bundleRef, for \
@@ -123,25 +124,28 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
         situation.accounts.append(&mut situation.named(&settings));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the event loop")?;
-    let preview = runtime.block_on(async {
+    let (preview, differences) = runtime.block_on(async {
         let config = if args.cluster { Some(config(args).await?) } else { None };
         let options = args.tuning.options(&chosen, None, config.as_ref())?;
         let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
         let look = async {
             let client = previews::client(&situation, cluster).await?;
-            previews::preview(client, Arc::new(settings), &chosen, options, Clock::system()).await
+            let preview =
+                previews::preview(client.clone(), Arc::new(settings), &chosen, options, Clock::system()).await?;
+            let differences = previews::differences(&client, &preview.changes).await?;
+            Ok::<_, previews::Problem>((preview, differences))
         };
         tokio::pin!(look);
-        if let Ok(preview) = timeout(PATIENCE, &mut look).await {
-            return Ok::<_, anyhow::Error>(preview?);
+        if let Ok(seen) = timeout(PATIENCE, &mut look).await {
+            return Ok::<_, anyhow::Error>(seen?);
         }
         writeln!(terminal.err(), "{}", if args.cluster { "looking at the cluster" } else { "planning" })?;
         Ok(look.await?)
     })?;
     // What it watched ends with it.
     runtime.shutdown_background();
-    print(&preview, args.output, terminal)?;
+    print(&preview, &differences, args.output, terminal)?;
     Ok(if preview.problems.is_empty() { Status::Done } else { Status::Refused })
 }
 
@@ -188,15 +192,21 @@ async fn config(args: &Args) -> anyhow::Result<Config> {
     Config::from_kubeconfig(&options).await.with_context(|| format!("no cluster: --context {context}"))
 }
 
-fn print(preview: &Preview, format: Format, terminal: &mut Terminal) -> anyhow::Result<()> {
+fn print(
+    preview: &Preview,
+    differences: &[Vec<String>],
+    format: Format,
+    terminal: &mut Terminal,
+) -> anyhow::Result<()> {
     match format {
-        Format::Text => text::print(preview, terminal.out())?,
+        Format::Text => text::print(preview, differences, terminal.out())?,
         Format::Yaml => {
-            let text = yaml::document(&Tree::conventional(&structured::of(preview)));
+            let text = yaml::document(&Tree::conventional(&structured::of(preview, differences)));
             terminal.out().write_all(text.as_bytes())?;
         }
         Format::Json => {
-            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::of(preview)).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut *terminal.out(), &structured::of(preview, differences))
+                .map_err(io::Error::from)?;
             writeln!(terminal.out())?;
         }
     }

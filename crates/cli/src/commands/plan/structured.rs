@@ -3,16 +3,18 @@
 use pillion_controller::preview::{Change, Preview, Remark};
 use serde_json::{Map, Value, json};
 
-/// An object with `changes`, `problems` and `later`.
-pub(super) fn of(preview: &Preview) -> Value {
+/// An object with `changes`, `problems` and `later`. A change of an object that is there has `fields`: a line for each
+/// field in which it differs.
+pub(super) fn of(preview: &Preview, differences: &[Vec<String>]) -> Value {
+    let differences = differences.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
     json!({
-        "changes": preview.changes.iter().map(change).collect::<Vec<_>>(),
+        "changes": preview.changes.iter().zip(differences).map(|(it, fields)| change(it, fields)).collect::<Vec<_>>(),
         "problems": preview.problems.iter().map(remark).collect::<Vec<_>>(),
         "later": preview.later.iter().map(remark).collect::<Vec<_>>()
     })
 }
 
-fn change(change: &Change) -> Value {
+fn change(change: &Change, fields: &[String]) -> Value {
     let Change { controller, verb, api_version, kind, namespace, name, why, body } = change;
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), api_version.as_str().into());
@@ -26,6 +28,9 @@ fn change(change: &Change) -> Value {
     change.insert("verb".to_owned(), verb.as_str().into());
     change.insert("object".to_owned(), Value::Object(object));
     change.insert("why".to_owned(), why.as_str().into());
+    if !fields.is_empty() {
+        change.insert("fields".to_owned(), fields.into());
+    }
     if let Some(body) = body {
         change.insert("body".to_owned(), body.clone());
     }

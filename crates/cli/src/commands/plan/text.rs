@@ -10,11 +10,13 @@ use crate::terminal::{ERROR, WARNING};
 const MADE: Style = AnsiColor::Green.on_default();
 const HEAD: Style = Style::new().bold();
 
-/// Each controller with what it would do, what is in its way, and what comes later; then the numbers.
-pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> io::Result<()> {
+/// Each controller with what it would do, what is in its way, and what comes later; then the numbers. Below a change
+/// stand the fields that it changes.
+pub(super) fn print(preview: &Preview, differences: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
     let width = preview.changes.iter().map(|change| object(change).len()).max().unwrap_or_default();
     let mut controller = None;
-    for change in &preview.changes {
+    let differences = differences.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..]));
+    for (change, fields) in preview.changes.iter().zip(differences) {
         if controller != Some(change.controller) {
             writeln!(out, "{HEAD}{}{HEAD:#}", change.controller)?;
             controller = Some(change.controller);
@@ -26,6 +28,9 @@ pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> io::Result<()> {
         };
         let (verb, object) = (change.verb.as_str(), object(change));
         writeln!(out, "  {style}{verb:6}{style:#}  {object:width$}  {}", change.why)?;
+        for field in fields {
+            writeln!(out, "          {field}")?;
+        }
     }
     remarks("problems", ERROR, &preview.problems, out)?;
     remarks("later", HEAD, &preview.later, out)?;

@@ -60,6 +60,7 @@ pub fn render(settings: &Value, options: &Controller) -> anyhow::Result<Rendered
             input.needs.system_namespace
         ));
     }
+    notes.extend(options.deployment.note());
     Ok(Rendered { documents, notes })
 }
 

@@ -57,6 +57,7 @@ pub fn render(settings: &Value, options: &Standalone) -> anyhow::Result<Rendered
     documents.extend(webhooks::validating(options, &input.needs, &annotations));
 
     let mut notes = input.notes(common);
+    notes.extend(options.deployment.note());
     if options.certificates == Certificates::Files && options.ca_bundle.is_none() {
         notes.push("without --ca-bundle the API server trusts only what its own system trusts".to_owned());
     }

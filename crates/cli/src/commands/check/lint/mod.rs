@@ -11,6 +11,7 @@ mod volumes;
 
 use serde_json::Value;
 
+pub use self::policy::admits_sets;
 use super::documents::{Document, Role};
 use super::identity;
 use super::sets::Files;
@@ -65,10 +66,6 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
     let merging = settings.iter().filter(is_on).flat_map(|judged| &judged.subjects);
     let beside = sets.iter().filter(|_| settings.is_empty() || settings.iter().any(|judged| is_on(&judged)));
     findings.extend(merging.chain(beside).flat_map(|subject| rights::not_merged(subject, documents)));
-    if !settings.is_empty() && !settings.iter().any(|judged| judged.settings.gates.service_account_injection) {
-        let admission = ", and admission refuses a SidecarSet that says so anew";
-        findings.extend(sets.iter().filter_map(|subject| identity::unheeded(subject, admission)));
-    }
     findings.extend(policy::check(settings));
     findings.extend(size::of_servers(settings));
     findings.extend(not_injected(sets, settings));
@@ -78,19 +75,21 @@ pub fn all(everything: &Everything<'_>) -> Vec<Finding> {
 /// What is to be said of the identities in settings; what is wrong with them is among the errors of the settings.
 fn identities(judged: &Judged<'_>) -> Vec<Finding> {
     if !judged.settings.gates.service_account_injection {
-        return judged.subjects.iter().filter_map(|subject| identity::unheeded(subject, "")).collect();
+        return judged.subjects.iter().filter_map(identity::unheeded).collect();
     }
     let members: Vec<_> = judged.subjects.iter().map(identity::Member::of).collect();
     let found = identity::judge(&members, &judged.settings.service_accounts);
     found.iter().flat_map(|(spot, findings)| identity::warnings(spot, findings)).collect()
 }
 
-/// `SidecarSet`s beside settings that do not have them, as their admission would warn.
+/// `SidecarSet`s beside policies whose settings do not have them, as their admission would warn. A file of settings is
+/// joined with what stands beside it, as `inject` does.
 fn not_injected(sets: &[Subject<'_>], settings: &[Judged<'_>]) -> Vec<Finding> {
     let is_there = |name: &str| settings.iter().flat_map(|judged| &judged.subjects).any(|own| own.set.name() == name);
     // A controller brings those of the cluster.
     let is_watched = settings.iter().any(|judged| judged.settings.bundle_source.config_map.is_some());
-    let is_asked = !settings.is_empty() && !is_watched;
+    let are_of_policies = settings.iter().all(Judged::are_of_policy);
+    let is_asked = !settings.is_empty() && are_of_policies && !is_watched;
     let missing = sets.iter().filter(|subject| is_asked && !is_there(subject.set.name()));
     missing
         .map(|subject| {

@@ -90,6 +90,11 @@ impl<'a> Policy<'a> {
     }
 }
 
+/// Whether these are the settings of a policy that admits the SidecarSets of the cluster.
+pub fn admits_sets(judged: &Judged<'_>) -> bool {
+    Policy::of(judged).is_some_and(|policy| policy.acts() && policy.asks.sets())
+}
+
 /// What the policies do to the settings in them, each alone and all together.
 pub(super) fn check(settings: &[Judged<'_>]) -> Vec<Finding> {
     let policies: Vec<Policy<'_>> = settings.iter().filter_map(Policy::of).collect();

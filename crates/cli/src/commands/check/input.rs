@@ -1,0 +1,258 @@
+//! Reading what is to be checked: every document that can be read, also beside and behind one that cannot.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pillion_core::json;
+
+use super::documents::{Document, Role, is_settings, role};
+use crate::manifest::{self, Manifest, Source};
+use crate::rendering::process;
+use crate::report::{Finding, Place, Severity};
+
+/// The documents of all files, and what could not be read of them.
+#[derive(Default)]
+pub struct Input {
+    /// The documents, in the order of the files.
+    pub documents: Vec<Document>,
+    /// Texts that are no documents.
+    pub findings: Vec<Finding>,
+    /// The names of the files, in their order.
+    pub files: Vec<String>,
+    /// Files and folders that could not be read.
+    pub unreadable: Vec<Finding>,
+}
+
+impl Input {
+    /// Takes the documents of a file. `is_settings` says that its documents are settings, whatever they look like.
+    pub fn read(&mut self, source: &Arc<Source>, is_settings: bool) {
+        // A file that is given twice is one file.
+        if self.files.contains(&source.name) {
+            return;
+        }
+        self.files.push(source.name.clone());
+        for parsed in parse(source) {
+            match parsed {
+                Ok(manifest) => self.add(manifest, is_settings),
+                Err(error) => self.findings.extend(broken(source, error, is_settings)),
+            }
+        }
+    }
+
+    fn add(&mut self, manifest: Manifest, is_settings: bool) {
+        let Some((source, settings)) = mounted(&manifest) else {
+            let role = if is_settings { settings_role(&manifest) } else { role(&manifest.value) };
+            self.documents.push(Document { manifest, role });
+            return;
+        };
+        for parsed in settings {
+            match parsed {
+                Ok(settings) => self.documents.push(Document { manifest: settings, role: Role::Settings }),
+                Err(error) => self.findings.extend(broken(&source, error, true)),
+            }
+        }
+    }
+
+    /// Remembers that a file or a folder cannot be read.
+    pub fn miss(&mut self, error: &anyhow::Error) {
+        let text = format!("{error:#}");
+        let (name, message) = text.split_once(": ").unwrap_or(("", &text));
+        let source = Arc::new(Source::new(name, ""));
+        self.unreadable.push(finding(Place::at(&source, 1, 1), message.to_owned()));
+    }
+
+    /// How many documents have a role.
+    pub fn count(&self, role: Role) -> usize {
+        self.documents.iter().filter(|document| document.role == role).count()
+    }
+
+    /// Whether there is anything to judge.
+    pub fn has_work(&self) -> bool {
+        let is_beside = |role| matches!(role, Role::Other | Role::Namespace | Role::Whitelist | Role::Rbac);
+        self.documents.iter().any(|document| !is_beside(document.role))
+    }
+}
+
+/// `--settings` also takes the policy that has the settings.
+fn settings_role(manifest: &Manifest) -> Role {
+    match role(&manifest.value) {
+        role @ (Role::Policy | Role::PolicyGroup) => role,
+        _ => Role::Settings,
+    }
+}
+
+/// Every document of a text. The parser stops at a syntax error. A line that starts with `---` separates documents
+/// wherever it stands, so that the documents before and behind the broken one can be read all the same.
+fn parse(source: &Arc<Source>) -> Parsed {
+    let parsed = manifest::parse_each(source);
+    if !parsed.iter().any(|parsed| matches!(parsed, Err(manifest::Error::Syntax { .. }))) {
+        return parsed;
+    }
+    let is_sound = |range: &Range<usize>| {
+        let text = source.text.get(range.clone()).unwrap_or_default().to_owned();
+        let part = Arc::new(Source::new("", text));
+        !manifest::parse_each(&part).iter().any(|parsed| matches!(parsed, Err(manifest::Error::Syntax { .. })))
+    };
+    let parts: Vec<(Range<usize>, bool)> =
+        parts(&source.text).into_iter().map(|part| (part.clone(), is_sound(&part))).collect();
+    // Sound neighbours stay together: each group costs a copy of the text before it.
+    parts
+        .chunk_by(|one, other| one.1 && other.1)
+        .filter_map(|group| Some(group.first()?.0.start..group.last()?.0.end))
+        .flat_map(|range| manifest::parse_each(&alone(source, range)))
+        .collect()
+}
+
+/// The bytes of each document of a text.
+fn parts(text: &str) -> Vec<Range<usize>> {
+    let mut starts = vec![0];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if at > 0
+            && line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+        {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+}
+
+/// A part of a text at its place: everything before it is blank.
+fn alone(source: &Source, range: Range<usize>) -> Arc<Source> {
+    let before = source.text.get(..range.start).unwrap_or_default();
+    let mut text: String = before.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    text.push_str(source.text.get(range).unwrap_or_default());
+    Arc::new(Source::new(source.name.as_str(), text))
+}
+
+type Parsed = Vec<Result<Manifest, manifest::Error>>;
+
+/// The settings in a ConfigMap that `pillion serve` or `pillion controller` has mounted, and the text that they were
+/// read from: at their place in the file where they stand there line by line. Nothing where the document is something
+/// else.
+fn mounted(manifest: &Manifest) -> Option<(Arc<Source>, Parsed)> {
+    let text = json::text(&manifest.value, &["data", process::SETTINGS_FILE]);
+    let is_config_map = json::text(&manifest.value, &["apiVersion"]) == "v1"
+        && json::text(&manifest.value, &["kind"]) == "ConfigMap"
+        && !text.is_empty();
+    if !is_config_map {
+        return None;
+    }
+    let name = format!("{} ({})", manifest.source.name, process::SETTINGS_FILE);
+    let source = Arc::new(Source::new(name, text));
+    let apart = manifest::parse_each(&source);
+    let looks_so = apart.iter().flatten().any(|settings| is_settings(&settings.value));
+    if !looks_so && process::settings_in(&manifest.value).is_none() {
+        return None;
+    }
+    let values = |parsed: &Parsed| parsed.iter().flatten().map(|found| found.value.clone()).collect::<Vec<_>>();
+    let in_place = in_place(manifest).map(|source| (manifest::parse_each(&source), source));
+    let is_the_same = |found: &Parsed| found.len() == apart.len() && values(found) == values(&apart);
+    match in_place.filter(|(found, _)| is_the_same(found)) {
+        Some((found, source)) => Some((source, found)),
+        None => Some((source, apart)),
+    }
+}
+
+/// The lines of a ConfigMap that its settings are.
+fn in_place(manifest: &Manifest) -> Option<Arc<Source>> {
+    let span = manifest.value_at(&format!("/data/{}", manifest::token(process::SETTINGS_FILE)))?;
+    let before = manifest.source.text.get(..span.start)?;
+    let line = before.rfind('\n').map_or(0, |at| at + 1);
+    let is_indented = before.get(line..)?.trim().is_empty();
+    Some(alone(&manifest.source, if is_indented { line } else { span.start }..span.end))
+}
+
+/// A document that is no object. Where it is not said to be settings, it may be anything.
+fn broken(source: &Arc<Source>, error: manifest::Error, is_settings: bool) -> Option<Finding> {
+    match error {
+        manifest::Error::Syntax { summary, at, .. } => {
+            let (line, column) = at.unwrap_or((1, 1));
+            Some(finding(Place::at(source, line, column), summary))
+        }
+        manifest::Error::NotAnObject { line, found, .. } if is_settings => {
+            Some(finding(Place::at(source, line, 1), format!("settings are an object, this is {found}")))
+        }
+        manifest::Error::NotAnObject { .. } => None,
+    }
+}
+
+fn finding(place: Place, message: String) -> Finding {
+    let severity = Severity::Error;
+    Finding { severity, place, path: String::new(), message, remedy: String::new(), sidecar_set: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Input {
+        let mut input = Input::default();
+        input.read(&Arc::new(Source::new("a.yaml", text)), false);
+        input
+    }
+
+    #[rstest]
+    #[case::first("a: [1\n---\nkind: B\n---\nkind: C\n", &[(3, "B"), (5, "C")], 1)]
+    #[case::in_between("kind: A\n---\na: [1\n---\nkind: C\n", &[(1, "A"), (5, "C")], 3)]
+    #[case::last("kind: A\n--- # two\nkind: B\n---\na: [1\n", &[(1, "A"), (3, "B")], 5)]
+    #[case::not_a_separator("kind: A\ntext: |\n  ---\n  x\n---\nkind: 'ä\n---\nkind: C\n", &[(1, "A"), (8, "C")], 7)]
+    fn documents_around_a_broken_one_are_read(
+        #[case] text: &str,
+        #[case] kinds: &[(usize, &str)],
+        #[case] broken: usize,
+    ) {
+        let input = read(text);
+        let found: Vec<(usize, &str)> = input
+            .documents
+            .iter()
+            .map(|document| (document.manifest.line(), document.manifest.value["kind"].as_str().unwrap()))
+            .collect();
+        assert_eq!(found, kinds);
+        let lines: Vec<usize> = input.findings.iter().map(|finding| finding.place.start().line).collect();
+        assert_eq!(lines, [broken]);
+    }
+
+    #[rstest]
+    #[case::block(
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  settings.yaml: |\n    sidecarSets: []\n    role: 5\n",
+        "a.yaml",
+        6
+    )]
+    #[case::kept(
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  settings.yaml: |+\n\n    sidecarSets: []\n    role: 5\n\n",
+        "a.yaml",
+        7
+    )]
+    #[case::quoted(
+        "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"data\": {\"settings.yaml\": \"sidecarSets: []\\nrole: 5\\n\"}}",
+        "a.yaml (settings.yaml)",
+        2
+    )]
+    fn settings_of_a_config_map_keep_their_place(#[case] text: &str, #[case] name: &str, #[case] line: usize) {
+        let input = read(text);
+        let [document] = input.documents.as_slice() else { panic!("{:?}", input.documents) };
+        assert_eq!((document.role, &document.manifest.value), (Role::Settings, &json!({"sidecarSets": [], "role": 5})));
+        let span = document.manifest.value_at("/role").unwrap();
+        assert_eq!((document.manifest.source.name.as_str(), document.manifest.source.line(span.start)), (name, line));
+    }
+
+    #[test]
+    fn other_config_maps_are_left_alone() {
+        let input = read("apiVersion: v1\nkind: ConfigMap\ndata: {settings.yaml: 'theme: dark'}\n");
+        assert_eq!(input.count(Role::Other), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let mut input = Input::default();
+        input.miss(&anyhow::anyhow!("No such file").context("gone.yaml"));
+        let found = &input.unreadable[0];
+        assert_eq!((found.place.source.name.as_str(), found.message.as_str()), ("gone.yaml", "No such file"));
+    }
+}

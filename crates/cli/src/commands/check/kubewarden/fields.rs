@@ -1,0 +1,154 @@
+//! The fields of Kubewarden's policies, as their definitions have them.
+
+use std::ops::RangeInclusive;
+
+/// The kinds of policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    is_group: bool,
+    is_cluster_wide: bool,
+}
+
+impl Kind {
+    /// The kind with this name. A misspelt one is told apart by what it says.
+    pub(super) fn of(kind: &str) -> Self {
+        let kind = kind.to_lowercase();
+        Self { is_group: kind.contains("group"), is_cluster_wide: kind.contains("cluster") }
+    }
+}
+
+/// Which kinds have a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    All,
+    /// The kinds that run one module.
+    Single,
+    /// The kinds that run several.
+    Group,
+    /// The kinds for the whole cluster.
+    Cluster,
+    /// The kind that runs one module for the whole cluster.
+    SingleCluster,
+}
+
+/// The values that a field may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// Anything: settings are judged elsewhere.
+    Any,
+    Text,
+    Flag,
+    /// A number of seconds within [`TIMEOUT`].
+    Seconds,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A map of texts.
+    Map,
+    Object(&'static [Field]),
+    /// A map of objects.
+    Members(&'static [Field]),
+    List(&'static Shape),
+    /// A list of objects whose names are unique, at most [`CONDITIONS_MAX`].
+    Conditions(&'static Shape),
+}
+
+/// A field of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    owner: Owner,
+}
+
+/// How long something may take, in seconds.
+pub(super) const TIMEOUT: RangeInclusive<i64> = 2..=30;
+/// How many `matchConditions` there may be.
+pub(super) const CONDITIONS_MAX: usize = 64;
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+
+const fn all(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, owner: Owner::All }
+}
+
+const fn of(owner: Owner, name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, owner }
+}
+
+impl Field {
+    /// Whether a kind has the field.
+    pub(super) fn is_in(&self, kind: Kind) -> bool {
+        match self.owner {
+            Owner::All => true,
+            Owner::Single => !kind.is_group,
+            Owner::Group => kind.is_group,
+            Owner::Cluster => kind.is_cluster_wide,
+            Owner::SingleCluster => !kind.is_group && kind.is_cluster_wide,
+        }
+    }
+
+    /// The kinds that have the field, in words.
+    pub(super) fn owners(&self) -> &'static str {
+        match self.owner {
+            Owner::All => "a policy or a policy group",
+            Owner::Single => "a policy with one module, and a member of a policy group,",
+            Owner::Group => "a policy group",
+            Owner::Cluster => "a ClusterAdmissionPolicy or a ClusterAdmissionPolicyGroup",
+            Owner::SingleCluster => "a ClusterAdmissionPolicy, and a member of a ClusterAdmissionPolicyGroup,",
+        }
+    }
+}
+
+/// `spec`.
+pub(super) const SPEC: &[Field] = &[
+    all("policyServer", Shape::Text),
+    all("mode", Shape::OneOf(&["protect", "monitor"])),
+    of(Owner::Single, "module", Shape::Text),
+    of(Owner::Single, "settings", Shape::Any),
+    all("rules", Shape::List(&Shape::Object(RULE))),
+    all("failurePolicy", Shape::OneOf(&["Fail", "Ignore"])),
+    of(Owner::Single, "mutating", Shape::Flag),
+    all("backgroundAudit", Shape::Flag),
+    all("matchPolicy", Shape::OneOf(&["Exact", "Equivalent"])),
+    all("matchConditions", Shape::Conditions(&Shape::List(&Shape::Object(CONDITION)))),
+    all("objectSelector", Shape::Object(SELECTOR)),
+    of(Owner::Cluster, "namespaceSelector", Shape::Object(SELECTOR)),
+    all("sideEffects", Shape::OneOf(&["None", "NoneOnDryRun"])),
+    all("timeoutSeconds", Shape::Seconds),
+    of(Owner::Single, "timeoutEvalSeconds", Shape::Seconds),
+    of(Owner::SingleCluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
+    of(Owner::Cluster, "allowInsideAdmissionControllerNamespace", Shape::Flag),
+    all("message", Shape::Text),
+    of(Owner::Group, "expression", Shape::Text),
+    of(Owner::Group, "policies", Shape::Members(MEMBER)),
+];
+
+/// A member of a group.
+const MEMBER: &[Field] = &[
+    all("module", Shape::Text),
+    all("settings", Shape::Any),
+    all("timeoutEvalSeconds", Shape::Seconds),
+    of(Owner::Cluster, "contextAwareResources", Shape::List(&Shape::Object(RESOURCE))),
+];
+
+/// One of `rules`.
+const RULE: &[Field] = &[
+    all("apiGroups", TEXTS),
+    all("apiVersions", TEXTS),
+    all("operations", Shape::List(&Shape::OneOf(&["CREATE", "UPDATE", "DELETE", "CONNECT", "*"]))),
+    all("resources", TEXTS),
+    all("scope", Shape::OneOf(&["Cluster", "Namespaced", "*"])),
+];
+
+const CONDITION: &[Field] = &[all("name", Shape::Text), all("expression", Shape::Text)];
+
+const RESOURCE: &[Field] = &[all("apiVersion", Shape::Text), all("kind", Shape::Text)];
+
+const SELECTOR: &[Field] =
+    &[all("matchLabels", Shape::Map), all("matchExpressions", Shape::List(&Shape::Object(REQUIREMENT)))];
+
+const REQUIREMENT: &[Field] = &[
+    all("key", Shape::Text),
+    all("operator", Shape::OneOf(&["In", "NotIn", "Exists", "DoesNotExist"])),
+    all("values", TEXTS),
+];

@@ -1,0 +1,200 @@
+//! Kubewarden's policies: what their definitions and Kubewarden's own webhook refuse. The source is
+//! kubewarden-controller at `3460bb71`: the definitions in `charts/kubewarden-crds`, and `api/policies/v1/*_validation.go`.
+
+mod fields;
+
+use pillion_core::field::{Cause, FieldError, FieldPath};
+use pillion_core::json;
+use serde_json::Value;
+
+use self::fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};
+use super::documents::{GROUPS, KUBEWARDEN, POLICIES, settings_key};
+use super::subject::Spot;
+use crate::report::Finding;
+use crate::schema::settings::SETTINGS;
+
+/// The versions of the definitions. Groups have the first one only.
+const VERSIONS: [&str; 2] = ["v1", "v1alpha2"];
+/// The keys of every object.
+const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+/// The default of `timeoutSeconds`.
+const TIMEOUT_DEFAULT: i64 = 10;
+
+/// Everything outside of its settings for which the API server would refuse a policy.
+pub(super) fn judge(spot: &Spot<'_>) -> Vec<Finding> {
+    let mut errors = Vec::new();
+    identity(spot.raw, &mut errors);
+    unknown(spot.raw, &OBJECT, &FieldPath::default(), |_| None, &mut errors);
+    let kind = Kind::of(json::text(spot.raw, &["kind"]));
+    if let Some(spec) = spot.raw.get("spec") {
+        let at = FieldPath::new("spec");
+        object(spec, SPEC, kind, &at, &mut errors);
+        timeouts(spec, &at, &mut errors);
+        let default = json::at(spec, &["timeoutSeconds"]).and_then(Value::as_i64).unwrap_or(TIMEOUT_DEFAULT);
+        for (name, member) in json::object(spec, &["policies"]).into_iter().flatten() {
+            evaluation(member, default, &at.child("policies").child(name), &mut errors);
+        }
+    }
+    errors.iter().map(|error| spot.error(error)).collect()
+}
+
+/// Group, version and kind.
+fn identity(policy: &Value, errors: &mut Vec<FieldError>) {
+    let (api_version, kind) = (json::text(policy, &["apiVersion"]), json::text(policy, &["kind"]));
+    let is_group = GROUPS.contains(&kind);
+    let kinds: Vec<&str> = POLICIES.into_iter().chain(GROUPS).collect();
+    if !kinds.contains(&kind) {
+        errors.push(FieldError::not_supported(&FieldPath::new("kind"), kind, &kinds));
+    }
+    let versions: Vec<String> =
+        VERSIONS.iter().take(if is_group { 1 } else { 2 }).map(|version| format!("{KUBEWARDEN}/{version}")).collect();
+    if !versions.iter().any(|version| version == api_version) {
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        errors.push(FieldError::not_supported(&FieldPath::new("apiVersion"), api_version, &versions));
+    }
+}
+
+/// The fields of an object, and what is in them.
+fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(entries) = value.as_object() else {
+        return wrong_type(value, "an object", at, errors);
+    };
+    let here: Vec<&Field> = fields.iter().filter(|field| field.is_in(kind)).collect();
+    let names: Vec<&str> = here.iter().map(|field| field.name).collect();
+    let remedy = |key: &str| {
+        if let Some(field) = fields.iter().find(|field| field.name == key) {
+            return Some(format!("only {} has this field", field.owners()));
+        }
+        let is_setting = SETTINGS.iter().any(|setting| setting.name == key) && names.contains(&"settings");
+        is_setting.then(|| format!("{key} is a setting; write it below {}.settings", at.as_str()))
+    };
+    unknown(value, &names, at, remedy, errors);
+    for field in here {
+        let at = at.child(field.name);
+        match entries.get(field.name) {
+            None | Some(Value::Null) => {}
+            Some(value) => shape(value, field.shape, kind, &at, errors),
+        }
+    }
+}
+
+/// Keys that are none of the known ones. `remedy` says what to do about a key, where it knows better than a list of
+/// the known ones.
+fn unknown(
+    object: &Value,
+    known: &[&str],
+    at: &FieldPath,
+    remedy: impl Fn(&str) -> Option<String>,
+    errors: &mut Vec<FieldError>,
+) {
+    let keys = object.as_object().into_iter().flat_map(|object| object.keys());
+    for key in keys.filter(|key| !known.contains(&key.as_str())) {
+        let detail = remedy(key).unwrap_or_else(|| format!("known here: {}", known.join(", ")));
+        errors.push(FieldError::new(&at.child(key), Cause::Unknown, detail));
+    }
+}
+
+fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    match shape {
+        Shape::Any => {}
+        Shape::Text => {
+            if !value.is_string() {
+                wrong_type(value, "a string", at, errors);
+            }
+        }
+        Shape::Flag => {
+            if !value.is_boolean() {
+                wrong_type(value, "true or false", at, errors);
+            }
+        }
+        Shape::Seconds => seconds(value, at, errors),
+        Shape::OneOf(words) => match value.as_str() {
+            // An empty text is what is absent.
+            Some(text) if text.is_empty() || words.contains(&text) => {}
+            Some(text) => errors.push(FieldError::not_supported(at, text, words)),
+            None => wrong_type(value, "a string", at, errors),
+        },
+        Shape::Map => match value.as_object() {
+            Some(entries) => {
+                for (key, value) in entries.iter().filter(|(_, value)| !value.is_string()) {
+                    wrong_type(value, "a string", &at.key(key), errors);
+                }
+            }
+            None => wrong_type(value, "an object", at, errors),
+        },
+        Shape::Object(fields) => object(value, fields, kind, at, errors),
+        Shape::Members(fields) => match value.as_object() {
+            Some(members) => {
+                for (name, member) in members {
+                    object(member, fields, kind, &at.child(name), errors);
+                }
+            }
+            None => wrong_type(value, "an object", at, errors),
+        },
+        Shape::List(item) => match value.as_array() {
+            Some(items) => {
+                for (index, value) in items.iter().enumerate() {
+                    self::shape(value, *item, kind, &at.index(index), errors);
+                }
+            }
+            None => wrong_type(value, "a list", at, errors),
+        },
+        Shape::Conditions(list) => {
+            self::shape(value, *list, kind, at, errors);
+            conditions(value, at, errors);
+        }
+    }
+}
+
+/// `matchConditions`: so many, and each with a name of its own.
+fn conditions(value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    let items = value.as_array().map_or(&[][..], Vec::as_slice);
+    if items.len() > CONDITIONS_MAX {
+        let detail = format!("at most {CONDITIONS_MAX} conditions; join some of them with &&");
+        errors.push(FieldError::invalid(at, items.len(), detail));
+    }
+    for (index, item) in items.iter().enumerate() {
+        let name = json::text(item, &["name"]);
+        let is_taken = items.iter().take(index).any(|other| json::text(other, &["name"]) == name);
+        if !name.is_empty() && is_taken {
+            errors.push(FieldError::duplicate(&at.index(index).child("name"), name));
+        }
+    }
+}
+
+fn seconds(value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    let (least, most) = (*TIMEOUT.start(), *TIMEOUT.end());
+    match value.as_i64() {
+        Some(seconds) if TIMEOUT.contains(&seconds) => {}
+        Some(seconds) => {
+            let detail = format!("must be from {least} to {most} seconds");
+            errors.push(FieldError::invalid(at, seconds, detail));
+        }
+        None => wrong_type(value, "a whole number of seconds", at, errors),
+    }
+}
+
+fn timeouts(spec: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    let whole = json::at(spec, &["timeoutSeconds"]).and_then(Value::as_i64).unwrap_or(TIMEOUT_DEFAULT);
+    evaluation(spec, whole, at, errors);
+}
+
+/// The evaluation is a part of what the API server waits for.
+fn evaluation(owner: &Value, whole: i64, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "timeoutEvalSeconds";
+    let evaluation = json::at(owner, &[FIELD]).and_then(Value::as_i64);
+    if let Some(seconds) = evaluation.filter(|seconds| TIMEOUT.contains(seconds) && *seconds > whole) {
+        let detail = format!("is more than timeoutSeconds, which is {whole}; lower it, or raise timeoutSeconds");
+        errors.push(FieldError::invalid(&at.child(FIELD), seconds, detail));
+    }
+}
+
+fn wrong_type(value: &Value, wanted: &str, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    let detail = format!("must be {wanted}, found {}", json::type_name(value));
+    errors.push(FieldError::new(at, Cause::Invalid, detail));
+}
+
+/// The path of the settings in a policy, or in a member of a group below `at`.
+pub(super) fn settings_path(spec: &Value, at: &FieldPath) -> FieldPath {
+    at.child(settings_key(spec))
+}

@@ -1,0 +1,141 @@
+//! Decodes the sound fields of an object that cannot be decoded as a whole: the module stops there, and the command
+//! goes on.
+
+use pillion_core::field::{Cause, FieldError, FieldPath};
+use serde_json::Value;
+
+use super::locate::resolve;
+use crate::manifest::token;
+
+/// How often an object is decoded anew. Each time something is taken out, so the end comes earlier for most.
+const ROUNDS: usize = 32;
+
+/// An object that was decoded without some of its fields.
+#[derive(Debug)]
+pub struct Salvaged<T> {
+    /// The decoded object.
+    pub value: T,
+    /// The fields that were taken out.
+    removed: Vec<FieldPath>,
+}
+
+impl<T> Salvaged<T> {
+    /// An object that nothing is wrong with.
+    pub const fn whole(value: T) -> Self {
+        Self { value, removed: Vec::new() }
+    }
+
+    /// Whether an error would be there although nothing had been taken out. What is missing, or looked for in vain, may
+    /// have been taken out.
+    pub fn stands(&self, error: &FieldError) -> bool {
+        self.removed.is_empty()
+            || (error.cause != Cause::NotFound && !self.removed.iter().any(|path| are_related(path, &error.path)))
+    }
+}
+
+/// Whether one of two paths is the other, or above it.
+fn are_related(one: &FieldPath, other: &FieldPath) -> bool {
+    let is_above = |one: &str, other: &str| {
+        other.strip_prefix(one).is_some_and(|rest| one.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    is_above(one.as_str(), other.as_str()) || is_above(other.as_str(), one.as_str())
+}
+
+/// Decodes an object without the fields that `decode` finds fault with. Nothing where the fault is with the object as a
+/// whole, or with something that it has to have.
+pub fn salvage<T>(raw: &Value, decode: impl Fn(Value) -> Result<T, Vec<FieldError>>) -> Option<Salvaged<T>> {
+    let mut rest = raw.clone();
+    let mut removed = Vec::new();
+    for _ in 0..ROUNDS {
+        let errors = match decode(rest.clone()) {
+            Ok(value) => return Some(Salvaged { value, removed }),
+            Err(errors) => errors,
+        };
+        for error in errors {
+            let pointer = faulty(&rest, &error);
+            take_out(&mut rest, &pointer)?;
+            removed.push(error.path);
+        }
+    }
+    None
+}
+
+/// The JSON pointer of what an error is about: the field, the entry of a map that the error shows, or where the field is
+/// missing, what it is missing from.
+fn faulty(object: &Value, error: &FieldError) -> String {
+    let target = resolve(object, &error.path);
+    let entries = object.pointer(&target.pointer).and_then(Value::as_object).filter(|_| target.is_whole);
+    match (entries, &error.value) {
+        (Some(entries), Some(key)) if entries.contains_key(key) => format!("{}/{}", target.pointer, token(key)),
+        _ => target.pointer,
+    }
+}
+
+/// Removes what a JSON pointer names; where that is an item of a list, the list, so that paths stay what they are.
+fn take_out(object: &mut Value, pointer: &str) -> Option<()> {
+    let (parent, key) = pointer.rsplit_once('/')?;
+    match object.pointer_mut(parent)? {
+        Value::Object(entries) => {
+            entries.remove(&key.replace("~1", "/").replace("~0", "~"));
+            Some(())
+        }
+        _ => take_out(object, parent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::settings::Settings;
+    use pillion_core::sidecar_set::decode::decode;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(spec: &Value) -> Value {
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "a"}, "spec": spec})
+    }
+
+    #[rstest]
+    #[case::a_scalar(json!({"containers": [{"name": "a", "image": 5}]}), json!({"containers": [{"name": "a"}]}))]
+    #[case::an_item_of_a_list(
+        json!({"containers": [{"name": "a", "args": ["x", 5], "image": "i"}]}),
+        json!({"containers": [{"name": "a", "image": "i"}]})
+    )]
+    #[case::several(json!({"containers": 5, "volumes": 5, "selector": {}}), json!({"selector": {}}))]
+    fn the_rest_of_a_set_is_decoded(#[case] spec: Value, #[case] rest: Value) {
+        let found = salvage(&set(&spec), |raw| decode(raw).map(|set| set.object().clone())).unwrap();
+        let expected = decode(set(&rest)).unwrap();
+        assert_eq!(&found.value, expected.object());
+    }
+
+    #[rstest]
+    #[case::no_set(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "Pod"}))]
+    #[case::no_object(json!(5))]
+    fn nothing_is_left_of_what_is_something_else(#[case] raw: Value) {
+        assert!(salvage(&raw, decode).is_none());
+    }
+
+    #[test]
+    fn settings_keep_what_is_sound() {
+        let raw = json!({
+            "featureGates": {"SidecarSetServiceAccountInjection": true, "Other": true},
+            "serviceAccounts": {"allowPodMode": "yes", "onMissing": "Skip"}, "sistemNamespace": "a",
+        });
+        let found = salvage(&raw, Settings::decode).unwrap();
+        assert!(found.value.gates.service_account_injection);
+        let rules = Settings::decode(json!({"serviceAccounts": {"onMissing": "Skip"}})).unwrap().service_accounts;
+        assert_eq!(found.value.service_accounts, rules);
+    }
+
+    #[rstest]
+    #[case::the_same("spec.a", false)]
+    #[case::below("spec.a[0].b", false)]
+    #[case::above("spec", false)]
+    #[case::beside("spec.ab", true)]
+    fn errors_that_the_removal_brings_about_are_none(#[case] path: &str, #[case] stands: bool) {
+        let salvaged = Salvaged { value: (), removed: vec![FieldPath::new("spec.a")] };
+        assert_eq!(salvaged.stands(&FieldError::required(&FieldPath::new(path), "")), stands);
+        assert!(!salvaged.stands(&FieldError::not_found(&FieldPath::new("spec.other"), "x", "")));
+    }
+}
