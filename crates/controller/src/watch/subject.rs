@@ -212,7 +212,8 @@ fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
     let uses = |container: &&Container| {
         container.volume_mounts.iter().flatten().any(|mount| names.contains(mount.name.as_str()))
     };
-    let mounting: Vec<&Container> = spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
+    let mounting: Vec<&Container> =
+        spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
     let pod = json!({"spec": {"containers": mounting, "volumes": volumes}});
     // Which drivers are trusted is a setting: here none is.
     let trusted = tokens::Drivers::new();
