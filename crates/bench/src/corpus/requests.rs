@@ -28,6 +28,34 @@ impl Resource {
     /// `apps.kruise.io/v1beta1`, `sidecarsets`.
     pub const SIDECAR_SET: Self =
         Self { group: "apps.kruise.io", version: "v1beta1", kind: "SidecarSet", plural: "sidecarsets" };
+    /// `apps.kruise.io/v1alpha1`, `sidecarsets`.
+    pub const SIDECAR_SET_V1ALPHA1: Self = Self { version: "v1alpha1", ..Self::SIDECAR_SET };
+    /// `rbac.authorization.k8s.io/v1`, `rolebindings`.
+    pub const ROLE_BINDING: Self =
+        Self { group: "rbac.authorization.k8s.io", version: "v1", kind: "RoleBinding", plural: "rolebindings" };
+    /// `batch/v1`, `cronjobs`.
+    pub const CRON_JOB: Self = Self { group: "batch", version: "v1", kind: "CronJob", plural: "cronjobs" };
+    /// `core.gardener.cloud/v1beta1`, `shoots`.
+    pub const SHOOT: Self = Self { group: "core.gardener.cloud", version: "v1beta1", kind: "Shoot", plural: "shoots" };
+    /// Workloads with a Pod template at `spec.template`.
+    pub const WORKLOADS: [Self; 6] = [
+        Self::DEPLOYMENT,
+        Self { group: "apps", version: "v1", kind: "StatefulSet", plural: "statefulsets" },
+        Self { group: "apps", version: "v1", kind: "DaemonSet", plural: "daemonsets" },
+        Self { group: "apps", version: "v1", kind: "ReplicaSet", plural: "replicasets" },
+        Self { group: "batch", version: "v1", kind: "Job", plural: "jobs" },
+        Self { group: "apps.kruise.io", version: "v1beta1", kind: "CloneSet", plural: "clonesets" },
+    ];
+
+    /// Its kind.
+    pub const fn kind(self) -> &'static str {
+        self.kind
+    }
+
+    /// Its group and version, as objects write them.
+    pub fn api_version(self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
 }
 
 /// The `request` of an `AdmissionReview` for the creation of this object.

@@ -2,7 +2,7 @@
 //! it gives the same answers each time, clocks and random numbers included.
 
 use wasmtime::error::{bail, format_err};
-use wasmtime::{Caller, Extern, Linker, Memory, Result};
+use wasmtime::{Caller, Extern, Linker, Memory, Result, StoreLimits};
 
 use crate::objects::Objects;
 
@@ -16,6 +16,8 @@ pub(super) struct Guest {
     pub(super) answer: Vec<u8>,
     pub(super) error: Vec<u8>,
     pub(super) host_calls: usize,
+    /// How far its memory may grow.
+    pub(super) limits: StoreLimits,
 }
 
 impl Guest {
@@ -28,6 +30,7 @@ impl Guest {
             answer: Vec::new(),
             error: Vec::new(),
             host_calls: 0,
+            limits: StoreLimits::default(),
         }
     }
 }

@@ -7,7 +7,7 @@
 mod imports;
 
 use wasmtime::error::{Context as _, bail, format_err};
-use wasmtime::{Config, Engine, InstancePre, Linker, Module, OptLevel, Store};
+use wasmtime::{Config, Engine, InstancePre, Linker, Module, OptLevel, Store, StoreLimitsBuilder};
 
 use crate::errors::told;
 use crate::objects::Objects;
@@ -15,6 +15,8 @@ use imports::Guest;
 
 /// More than any evaluation takes: a second's worth of instructions, and then some.
 const FUEL: u64 = 1 << 40;
+/// The longest linear memory of a module with 32-bit addresses, in bytes.
+const MEMORY: usize = 1 << 32;
 /// What a page of linear memory holds, in bytes.
 pub const PAGE: u64 = 65_536;
 
@@ -22,6 +24,22 @@ pub const PAGE: u64 = 65_536;
 pub struct Counter {
     engine: Engine,
     instance: InstancePre<Guest>,
+    bounds: Bounds,
+}
+
+/// How much an evaluation may take before it is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Instructions, those of making the instance included.
+    pub instructions: u64,
+    /// Bytes of linear memory.
+    pub memory: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { instructions: FUEL, memory: MEMORY }
+    }
 }
 
 /// What an evaluation in a fresh instance took.
@@ -47,18 +65,26 @@ impl Counter {
     /// # Errors
     /// Where the bytes are no module of the waPC protocol.
     pub fn compile(bytes: &[u8]) -> anyhow::Result<Self> {
-        Self::compiled(bytes).map_err(told)
+        Self::compiled(bytes, OptLevel::None, Bounds::default()).map_err(told)
     }
 
-    fn compiled(bytes: &[u8]) -> wasmtime::Result<Self> {
+    /// Compiles a module for many evaluations, each of which traps where it takes more than `bounds`.
+    ///
+    /// # Errors
+    /// Where the bytes are no module of the waPC protocol.
+    pub fn bounded(bytes: &[u8], bounds: Bounds) -> anyhow::Result<Self> {
+        Self::compiled(bytes, OptLevel::Speed, bounds).map_err(told)
+    }
+
+    fn compiled(bytes: &[u8], level: OptLevel, bounds: Bounds) -> wasmtime::Result<Self> {
         let mut config = Config::new();
-        config.consume_fuel(true).cranelift_opt_level(OptLevel::None);
+        config.consume_fuel(true).cranelift_opt_level(level);
         let engine = Engine::new(&config)?;
         let module = Module::new(&engine, bytes).context("cannot compile the module")?;
         let mut linker = Linker::new(&engine);
         imports::add(&mut linker)?;
         let instance = linker.instantiate_pre(&module).context("not a module of the waPC protocol")?;
-        Ok(Self { engine, instance })
+        Ok(Self { engine, instance, bounds })
     }
 
     /// Evaluates in a fresh instance.
@@ -70,9 +96,11 @@ impl Counter {
     }
 
     fn counted(&self, operation: &str, payload: &[u8], objects: &Objects) -> wasmtime::Result<Counts> {
-        let guest = Guest::new(operation, payload, objects.clone());
+        let mut guest = Guest::new(operation, payload, objects.clone());
+        guest.limits = StoreLimitsBuilder::new().memory_size(self.bounds.memory).trap_on_grow_failure(true).build();
         let mut store = Store::new(&self.engine, guest);
-        store.set_fuel(FUEL)?;
+        store.limiter(|guest| &mut guest.limits);
+        store.set_fuel(self.bounds.instructions)?;
         let instance = self.instance.instantiate(&mut store)?;
         for start in wapc::wapc_functions::REQUIRED_STARTS {
             if let Ok(function) = instance.get_typed_func::<(), ()>(&mut store, start) {
@@ -91,7 +119,7 @@ impl Counter {
             bail!("the policy gave an error: {}", String::from_utf8_lossy(&guest.error));
         }
         Ok(Counts {
-            start: FUEL - ready,
+            start: self.bounds.instructions - ready,
             call: ready - done,
             pages_before,
             pages,

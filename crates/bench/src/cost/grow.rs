@@ -1,0 +1,255 @@
+//! Makes one place of a document longer.
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+use super::place::{Part, Place};
+use crate::corpus::random::Random;
+
+/// In which order the entries of a list or map come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Each is greater than the one before.
+    Ascending,
+    /// Each is less than the one before.
+    Descending,
+    /// All are the same. The members of a map cannot be.
+    Equal,
+    /// In no order.
+    Random,
+}
+
+/// What of an entry that is an object differs from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Differs {
+    /// Its name, or what stands for one.
+    Name,
+    /// Every text and number in it.
+    All,
+}
+
+/// How a place grows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By copies of the entry at this index.
+    Entries(Order, Differs, usize),
+    /// By entries as short as there are: `{}` among objects, `""` among texts.
+    Bare,
+    /// By this text, repeated.
+    Repeated(String),
+}
+
+/// A place, and how it grows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// Where.
+    pub place: Place,
+    /// How.
+    pub how: How,
+}
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, how } = self;
+        match how {
+            How::Entries(order, differs, index) => write!(f, "{place} {order:?} {differs:?} of {index}"),
+            How::Bare => write!(f, "{place} bare"),
+            How::Repeated(text) => write!(f, "{place} of {:?}", text.chars().take(24).collect::<String>()),
+        }
+    }
+}
+
+/// Texts whose repetition is something to a parser: of names, paths, numbers, JSON, expressions and patterns.
+const REPEATED: [&str; 12] = ["a", "1", "a.", "a/", "a,", "[", "{\"a\":", "(a|", "a*", "1+", "-", "\u{e9}"];
+/// Bytes of text, or digits, for each entry that a list would get.
+const BYTES: usize = 40;
+/// The names of members by which entries of lists are told apart.
+const NAMES: [&str; 9] =
+    ["name", "key", "mountPath", "devicePath", "path", "ip", "orderedKey", "manager", "sourceContainerName"];
+
+impl Growth {
+    /// Every way in which a place of the document grows. `thorough` asks for all templates and texts, else for those that
+    /// differ most.
+    pub fn all(document: &Value, place: &Place, thorough: bool) -> Vec<Self> {
+        let value = document.pointer(&place.pointer).unwrap_or(&Value::Null);
+        let of = |how| Self { place: place.clone(), how };
+        let orders = [Order::Ascending, Order::Descending, Order::Equal, Order::Random];
+        match (place.part, value) {
+            (Part::List, Value::Array(items)) => {
+                let mut templates: Vec<usize> = (0..items.len().max(1)).collect();
+                if !thorough {
+                    templates.retain(|index| *index == 0 || index + 1 == items.len());
+                }
+                let mut all = vec![of(How::Bare)];
+                for index in templates {
+                    let is_named = items.get(index).is_some_and(|item| name_of(item).is_some());
+                    for order in orders {
+                        all.push(of(How::Entries(order, Differs::All, index)));
+                        if is_named && order != Order::Equal {
+                            all.push(of(How::Entries(order, Differs::Name, index)));
+                        }
+                    }
+                }
+                all
+            }
+            (Part::Map, _) => [Order::Ascending, Order::Descending, Order::Random]
+                .map(|order| of(How::Entries(order, Differs::All, 0)))
+                .into(),
+            (Part::Text, Value::String(own)) => {
+                let few = REPEATED.iter().filter(|text| thorough || ["a", "1", "a/"].contains(text));
+                let mut all: Vec<Self> = few.map(|text| of(How::Repeated((*text).to_owned()))).collect();
+                if own.len() > 1 {
+                    all.push(of(How::Repeated(own.clone())));
+                }
+                all
+            }
+            _ => vec![of(How::Repeated("1".to_owned()))],
+        }
+    }
+
+    /// Adds `count` entries to the place, or as many times [`BYTES`] bytes. A place that the document does not have stays
+    /// as it is.
+    pub fn apply(&self, document: &mut Value, count: usize) {
+        let Some(value) = document.pointer_mut(&self.place.pointer) else { return };
+        match (&self.how, value) {
+            (How::Bare, Value::Array(items)) => {
+                let bare = items.first().map_or(Value::Null, bare);
+                items.extend(std::iter::repeat_n(bare, count));
+            }
+            (How::Entries(order, differs, index), Value::Array(items)) => {
+                let template = items.get(*index).cloned().unwrap_or_else(|| Value::from("a"));
+                items.extend(order.numbers(count).map(|number| varied(&template, number, *differs)));
+            }
+            (How::Entries(order, differs, _), Value::Object(members)) => {
+                let (key, value) = members
+                    .iter()
+                    .next()
+                    .map_or_else(|| ("a".to_owned(), "a".into()), |(key, value)| (key.clone(), value.clone()));
+                for number in order.numbers(count) {
+                    members.insert(suffixed(&key, number), varied(&value, number, *differs));
+                }
+            }
+            (How::Repeated(text), value) => repeat(value, self.place.part, text, count * BYTES),
+            (How::Bare | How::Entries(..), _) => {}
+        }
+    }
+}
+
+impl Order {
+    fn numbers(self, count: usize) -> Box<dyn Iterator<Item = u64>> {
+        let last = count as u64;
+        let mut random = Random::new(last);
+        match self {
+            Self::Ascending => Box::new(0..last),
+            Self::Descending => Box::new((0..last).rev()),
+            Self::Equal => Box::new(std::iter::repeat_n(0, count)),
+            Self::Random => Box::new((0..last).map(move |_| random.number() % 1_000_000)),
+        }
+    }
+}
+
+/// The member by which an entry is told from the others.
+fn name_of(entry: &Value) -> Option<&'static str> {
+    NAMES.into_iter().find(|name| entry.get(name).is_some_and(Value::is_string))
+}
+
+fn varied(entry: &Value, number: u64, differs: Differs) -> Value {
+    match (differs, entry, name_of(entry)) {
+        (Differs::Name, Value::Object(members), Some(name)) => {
+            let mut members = members.clone();
+            if let Some(value) = members.get_mut(name) {
+                *value = all_varied(value, number);
+            }
+            Value::Object(members)
+        }
+        _ => all_varied(entry, number),
+    }
+}
+
+fn all_varied(value: &Value, number: u64) -> Value {
+    match value {
+        Value::String(text) => suffixed(text, number).into(),
+        Value::Number(own) => own.as_u64().map_or_else(|| value.clone(), |own| (own + number).into()),
+        Value::Array(items) => items.iter().map(|item| all_varied(item, number)).collect(),
+        Value::Object(members) => {
+            let varied: Map<_, _> =
+                members.iter().map(|(key, member)| (key.clone(), all_varied(member, number))).collect();
+            Value::Object(varied)
+        }
+        Value::Bool(_) | Value::Null => value.clone(),
+    }
+}
+
+fn suffixed(text: &str, number: u64) -> String {
+    format!("{text}-{number:06}")
+}
+
+fn bare(entry: &Value) -> Value {
+    match entry {
+        Value::Object(_) => Value::Object(Map::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        Value::String(_) => "".into(),
+        Value::Number(_) => 0.into(),
+        Value::Bool(_) | Value::Null => Value::Null,
+    }
+}
+
+fn repeat(value: &mut Value, part: Part, text: &str, bytes: usize) {
+    let long = text.repeat(bytes / text.len().max(1));
+    match (part, value) {
+        (Part::Text, Value::String(own)) => own.push_str(&long),
+        (Part::Number, value) => {
+            if let Ok(number) = long.parse::<Number>() {
+                *value = Value::Number(number);
+            }
+        }
+        (Part::Key, Value::Object(members)) => {
+            if let Some((key, member)) = members.iter().next().map(|(key, member)| (key.clone(), member.clone())) {
+                members.remove(&key);
+                members.insert(key + &long, member);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn grown(document: &Value, part: Part, pointer: &str, how: How) -> Value {
+        let mut document = document.clone();
+        Growth { place: Place { pointer: pointer.to_owned(), part }, how }.apply(&mut document, 2);
+        document
+    }
+
+    #[rstest]
+    #[case(Order::Ascending, ["a-000000", "a-000001"])]
+    #[case(Order::Descending, ["a-000001", "a-000000"])]
+    #[case(Order::Equal, ["a-000000", "a-000000"])]
+    fn lists_grow_by_copies_of_an_entry(#[case] order: Order, #[case] names: [&str; 2]) {
+        let document = json!([{"name": "a", "n": 1, "b": true}]);
+        let found = grown(&document, Part::List, "", How::Entries(order, Differs::Name, 0));
+        let [first, second] = names;
+        assert_eq!(
+            found,
+            json!([{"name": "a", "n": 1, "b": true}, {"name": first, "n": 1, "b": true}, {"name": second, "n": 1, "b": true}])
+        );
+    }
+
+    #[test]
+    fn maps_keys_texts_and_numbers_grow_too() {
+        let all = How::Entries(Order::Ascending, Differs::All, 0);
+        assert_eq!(grown(&json!({"k": 1}), Part::Map, "", all), json!({"k": 1, "k-000000": 1, "k-000001": 2}));
+        let long = || How::Repeated("1".to_owned());
+        let bytes = "1".repeat(2 * BYTES);
+        assert_eq!(grown(&json!("a"), Part::Text, "", long()), json!(format!("a{bytes}")));
+        assert_eq!(grown(&json!({"k": 1}), Part::Key, "", long()), json!({format!("k{bytes}"): 1}));
+        assert_eq!(grown(&json!(5), Part::Number, "", long()).to_string(), bytes);
+        assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare), json!([{"a": 1}, {}, {}]));
+    }
+}

@@ -1,0 +1,97 @@
+//! No input costs more than its length (`serviceaccounts.md` E18).
+//!
+//! [`samples`] are inputs of every kind, [`place`] finds each list, map, text and number in them, [`grow`] makes one of
+//! these longer, [`survey`] evaluates the module with the results and judges what it took. Nothing names a field: one that
+//! is added to a sample, or to the core's tables of fields, grows like the others.
+
+pub mod grow;
+pub mod place;
+pub mod samples;
+pub mod survey;
+
+use serde_json::{Map, Value, json};
+
+use crate::objects::Objects;
+use crate::scenario::bundle_of;
+
+/// What a policy is called with, as one document: `request`, `settings`, `objects` (what can be looked up) and `bundle`
+/// (the SidecarSets that `settings.bundle` holds, before they are compressed).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    name: String,
+    function: &'static str,
+    document: Value,
+}
+
+impl Input {
+    /// A call of `validate` for this request.
+    pub fn validate(name: &str, request: Value) -> Self {
+        Self { name: name.to_owned(), function: "validate", document: json!({"request": request}) }
+    }
+
+    /// A call of `validate_settings` for these settings.
+    pub fn settings(name: &str, settings: Value) -> Self {
+        Self { name: name.to_owned(), function: "validate_settings", document: json!({"settings": settings}) }
+    }
+
+    /// The same with this part of the document.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Value) -> Self {
+        if let Some(document) = self.document.as_object_mut() {
+            document.insert(key.to_owned(), value);
+        }
+        self
+    }
+
+    /// The same with another document.
+    #[must_use]
+    pub fn of(&self, document: Value) -> Self {
+        Self { document, ..self.clone() }
+    }
+
+    /// The name of the sample: a kind and what happens to it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The function of the policy.
+    pub const fn function(&self) -> &'static str {
+        self.function
+    }
+
+    /// Everything that can grow.
+    pub const fn document(&self) -> &Value {
+        &self.document
+    }
+
+    /// The bytes that the function gets.
+    ///
+    /// # Errors
+    /// Where the document cannot be written.
+    pub fn payload(&self) -> anyhow::Result<Vec<u8>> {
+        let part = |key: &str| self.document.get(key).cloned();
+        let mut settings = part("settings").unwrap_or_else(|| Value::Object(Map::new()));
+        if let (Some(Value::Array(sets)), Some(settings)) = (part("bundle"), settings.as_object_mut()) {
+            settings.insert("bundle".to_owned(), bundle_of(&sets).into());
+        }
+        let payload = match part("request") {
+            Some(request) => json!({"request": request, "settings": settings}),
+            None => settings,
+        };
+        Ok(serde_json::to_vec(&payload)?)
+    }
+
+    /// What the policy can look up.
+    pub fn objects(&self) -> Objects {
+        Objects::new(self.document.get("objects").and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
+    /// The length of all that the policy can read, in bytes: the payload with the bundle before its compression, and what
+    /// can be looked up.
+    ///
+    /// # Errors
+    /// Where the document cannot be written.
+    pub fn length(&self) -> anyhow::Result<u64> {
+        Ok(serde_json::to_vec(&self.document)?.len() as u64)
+    }
+}

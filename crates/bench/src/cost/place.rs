@@ -1,0 +1,100 @@
+//! Every list, map, text and number of a document.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// What can grow at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The entries of a list.
+    List,
+    /// The members of an object.
+    Map,
+    /// The name of an object's first member.
+    Key,
+    /// A text.
+    Text,
+    /// The digits of a number.
+    Number,
+}
+
+/// A part of a document.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// A JSON pointer (RFC 6901).
+    pub pointer: String,
+    /// What is there.
+    pub part: Part,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?})", self.pointer, self.part)
+    }
+}
+
+/// All places of a document, in its order. The outermost object and its members are the harness's own and do not grow.
+pub fn places(document: &Value) -> Vec<Place> {
+    let mut places = Vec::new();
+    for (key, value) in document.as_object().into_iter().flatten() {
+        let grows = key != "objects" || value.is_object();
+        walk(value, &format!("/{key}"), grows, &mut places);
+    }
+    places
+}
+
+fn walk(value: &Value, pointer: &str, grows: bool, places: &mut Vec<Place>) {
+    let mut add = |part| {
+        if grows {
+            places.push(Place { pointer: pointer.to_owned(), part });
+        }
+    };
+    match value {
+        Value::Array(items) => {
+            add(Part::List);
+            for (index, item) in items.iter().enumerate() {
+                walk(item, &format!("{pointer}/{index}"), true, places);
+            }
+        }
+        Value::Object(members) => {
+            add(Part::Map);
+            if !members.is_empty() {
+                add(Part::Key);
+            }
+            for (key, member) in members {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                walk(member, &format!("{pointer}/{key}"), true, places);
+            }
+        }
+        Value::String(_) => add(Part::Text),
+        Value::Number(_) => add(Part::Number),
+        Value::Bool(_) | Value::Null => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_list_map_text_and_number_is_a_place() {
+        let document = json!({"request": {"a/b": ["x", {"c": 1}], "d": true}, "objects": [{}]});
+        let found: Vec<String> = places(&document).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "/objects/0 (Map)",
+                "/request (Map)",
+                "/request (Key)",
+                "/request/a~1b (List)",
+                "/request/a~1b/0 (Text)",
+                "/request/a~1b/1 (Map)",
+                "/request/a~1b/1 (Key)",
+                "/request/a~1b/1/c (Number)",
+            ]
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Requests that could undo or steal an identity, and Shoots.
+
+use serde_json::{Value, json};
+
+use super::{clusters, gate, pods, sets, with};
+use crate::corpus::pods::NAMESPACE;
+use crate::corpus::requests::{Resource, create, delete, update};
+use crate::cost::Input;
+
+pub(super) fn inputs() -> Vec<Input> {
+    let mut inputs = vec![ephemeral()];
+    inputs.extend(workloads());
+    inputs.extend(accounts());
+    inputs.extend(secrets());
+    inputs.extend(shoots());
+    inputs
+}
+
+fn guarded(name: &str, request: Value) -> Input {
+    let settings =
+        json!({"sidecarSets": [sets::rich("agent")], "featureGates": gate(), "serviceAccounts": sets::rules()});
+    Input::validate(name, request).with("settings", settings).with("objects", clusters::objects())
+}
+
+fn ephemeral() -> Input {
+    let before = pods::web();
+    let debugger = json!({
+        "name": "debugger", "image": "registry.example.com/busybox:1.36", "command": ["sh"],
+        "env": [{"name": "A", "value": "b"}], "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}],
+    });
+    let after = with(before.clone(), &json!({"spec": {"ephemeralContainers": [debugger]}}));
+    guarded("guard/ephemeral", update(Resource::POD, "ephemeralcontainers", &before, &after))
+}
+
+fn workloads() -> Vec<Input> {
+    let pod = pods::web();
+    let part = |pointer| pod.pointer(pointer).cloned().unwrap_or_default();
+    let template = json!({"metadata": {"labels": part("/metadata/labels")}, "spec": part("/spec")});
+    let workload = |resource: Resource, spec: Value| {
+        let after = json!({
+            "apiVersion": resource.api_version(), "kind": resource.kind(),
+            "metadata": {"name": "web", "namespace": NAMESPACE, "labels": {"a": "b"}}, "spec": spec,
+        });
+        let before = with(after.clone(), &json!({"spec": {"replicas": 1}}));
+        [
+            guarded(&format!("template/{}/create", resource.kind()), create(resource, &after)),
+            guarded(&format!("template/{}/update", resource.kind()), update(resource, "", &before, &after)),
+        ]
+    };
+    let plain = || json!({"template": template, "selector": {"matchLabels": {"app": "web"}}});
+    let mut inputs = Vec::new();
+    for resource in Resource::WORKLOADS {
+        inputs.extend(workload(resource, plain()));
+    }
+    inputs.extend(workload(Resource::CRON_JOB, json!({"jobTemplate": {"spec": plain()}})));
+    inputs
+}
+
+fn accounts() -> Vec<Input> {
+    let merged = clusters::merged();
+    let resources = [Resource::SERVICE_ACCOUNT, Resource::ROLE, Resource::ROLE_BINDING];
+    let mut inputs = Vec::new();
+    for (resource, object) in resources.into_iter().zip(merged) {
+        let after = with(object.clone(), &json!({"metadata": {"labels": {"changed": "yes"}}}));
+        inputs.push(guarded(&format!("guard/{}/update", resource.kind()), update(resource, "", &object, &after)));
+        inputs.push(guarded(&format!("guard/{}/delete", resource.kind()), delete(resource, &object)));
+    }
+    let robot = |secret: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "agent", "namespace": NAMESPACE, "annotations": {"a": "b"}},
+            "secrets": [{"name": secret}], "imagePullSecrets": [{"name": "registry"}],
+        })
+    };
+    let (before, after) = (robot("token"), robot("sidecarset-token-0123456789abcdef"));
+    inputs.push(guarded("guard/account/update", update(Resource::SERVICE_ACCOUNT, "", &before, &after)));
+    inputs.push(guarded("guard/account/delete", delete(Resource::SERVICE_ACCOUNT, &before)));
+    inputs
+}
+
+fn secrets() -> Vec<Input> {
+    let secret = |account: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+            "metadata": {
+                "name": "robot-token", "namespace": NAMESPACE, "labels": {"a": "b"},
+                "annotations": {"kubernetes.io/service-account.name": account},
+            },
+            "data": {"token": "YQ=="}, "stringData": {"a": "b"},
+        })
+    };
+    let (before, after) = (secret("agent"), secret("robot"));
+    vec![
+        guarded("guard/secret/create", create(Resource::SECRET, &after)),
+        guarded("guard/secret/update", update(Resource::SECRET, "", &before, &after)),
+    ]
+}
+
+fn shoots() -> Vec<Input> {
+    let shoot = |issuer: &str| {
+        json!({
+            "apiVersion": "core.gardener.cloud/v1beta1", "kind": "Shoot",
+            "metadata": {
+                "name": "shoot", "namespace": "garden-dev", "uid": "u",
+                "annotations": {"pillion.dev/acknowledge-removed-issuer": "https://old.example.com"},
+            },
+            "spec": {"kubernetes": {"version": "1.34.1", "kubeAPIServer": {"serviceAccountConfig": {
+                "issuer": issuer, "acceptedIssuers": ["https://old.example.com", "https://older.example.com"],
+                "maxTokenExpiration": "1080h30m", "extendTokenExpiration": false,
+            }}}},
+        })
+    };
+    let (before, after) = (shoot("https://one.example.com"), shoot("https://two.example.com"));
+    let settings = json!({"shoots": {
+        "enabled": true, "migration": "Deny",
+        "pathPrefixes": ["spec.kubernetes.kubeAPIServer", "spec.virtualCluster.kubernetes.kubeAPIServer"],
+    }});
+    vec![
+        Input::validate("shoot/create", create(Resource::SHOOT, &after)).with("settings", settings.clone()),
+        Input::validate("shoot/update", update(Resource::SHOOT, "", &before, &after)).with("settings", settings),
+    ]
+}

@@ -1,0 +1,99 @@
+//! Inputs of every kind, each with an entry in every list and map that the policy reads: what the harness makes grow.
+
+mod clusters;
+mod guarded;
+mod pods;
+mod sets;
+mod tables;
+
+use serde_json::{Map, Value, json};
+
+use super::Input;
+use crate::corpus::requests::{Resource, create, update};
+use crate::engine::Counter;
+
+/// The gate for identities, on.
+fn gate() -> Value {
+    json!({"SidecarSetServiceAccountInjection": true})
+}
+
+/// All inputs. Some are answers of the policy, for which `counter` evaluates it.
+///
+/// # Errors
+/// Where the policy refuses a sample that another one is made of.
+pub fn all(counter: &Counter) -> anyhow::Result<Vec<Input>> {
+    let mut all = pods::inputs(counter)?;
+    all.extend(guarded::inputs());
+    all.extend(sidecar_sets());
+    all.extend(tables::inputs());
+    Ok(all)
+}
+
+/// The admission of SidecarSets, and of settings that hold them.
+fn sidecar_sets() -> Vec<Input> {
+    let (set, other) = (sets::rich("agent"), sets::rich("other"));
+    let mut before = set.clone();
+    merge(&mut before, &json!({"spec": {"serviceAccountPermissions": [], "paused": true}}));
+    let settings = |sets: Value| {
+        json!({
+            "sidecarSets": sets, "featureGates": gate(), "serviceAccounts": sets::rules(),
+            "patchPodMetadataWhitelist": sets::whitelist(),
+        })
+    };
+    let mut whole = settings(json!([set, other]));
+    merge(
+        &mut whole,
+        &json!({
+            "controllerRevisions": [sets::revision("agent")],
+            "shoots": {"enabled": true, "pathPrefixes": ["spec.kubernetes.kubeAPIServer"]},
+            "bundleRef": {"namespace": "pillion-system", "name": "sidecarsets"}, "bundleMaxAge": "1h30m",
+            "systemNamespace": "kruise-system", "onBundleUnavailable": "UseSettings", "role": "Inject",
+        }),
+    );
+    let looks_up = |mut settings: Value| {
+        if let Some(settings) = settings.as_object_mut() {
+            settings.remove("patchPodMetadataWhitelist");
+        }
+        settings
+    };
+    vec![
+        Input::validate("sidecarset/create", create(Resource::SIDECAR_SET, &set))
+            .with("settings", settings(json!([other])))
+            .with("objects", clusters::objects()),
+        Input::validate("sidecarset/update", update(Resource::SIDECAR_SET, "", &before, &set))
+            .with("settings", looks_up(settings(json!([other]))))
+            .with("objects", clusters::objects()),
+        Input::validate("sidecarset/v1alpha1", create(Resource::SIDECAR_SET_V1ALPHA1, &sets::v1alpha1("agent")))
+            .with("settings", settings(json!([other])))
+            .with("objects", clusters::objects()),
+        Input::validate("sidecarset/bundle", create(Resource::SIDECAR_SET, &set))
+            .with("settings", json!({"featureGates": gate(), "patchPodMetadataWhitelist": sets::whitelist()}))
+            .with("objects", clusters::objects())
+            .with("bundle", json!([other])),
+        Input::settings("settings/whole", whole),
+        Input::settings("settings/bundle", json!({"featureGates": gate()})).with("bundle", json!([set, other])),
+    ]
+}
+
+/// Writes the members of `patch` into `value`, objects member by member.
+fn merge(value: &mut Value, patch: &Value) {
+    match (value, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            for (key, patch) in patch {
+                merge(object.entry(key.clone()).or_insert(Value::Null), patch);
+            }
+        }
+        (value, patch) => *value = patch.clone(),
+    }
+}
+
+/// The same object with these fields.
+fn with(mut value: Value, patch: &Value) -> Value {
+    merge(&mut value, patch);
+    value
+}
+
+/// An object of these members.
+fn object(members: impl IntoIterator<Item = (String, Value)>) -> Value {
+    Value::Object(members.into_iter().collect::<Map<_, _>>())
+}
