@@ -38,12 +38,12 @@ impl FieldPath {
         if !self.0.is_empty() {
             self.0.push('.');
         }
-        self.0.push_str(name);
+        push_name(&mut self.0, name);
     }
 
     fn push_in_brackets(&mut self, key: &str) {
         self.0.push('[');
-        self.0.push_str(key);
+        push_name(&mut self.0, key);
         self.0.push(']');
     }
 
@@ -56,6 +56,18 @@ impl FieldPath {
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The longest part of a path that is shown whole, in bytes: more than any key that Kubernetes takes. A path is written
+/// for each error below it (E18).
+const STEP: usize = 400;
+
+fn push_name(path: &mut String, name: &str) {
+    if name.len() <= STEP {
+        path.push_str(name);
+    } else {
+        path.push_str(&shortened(name));
     }
 }
 
@@ -303,10 +315,16 @@ pub(crate) fn quoted_in(mark: char, text: &str) -> String {
     quoted
 }
 
+/// How many errors of one kind of object are told. More say nothing new, and each is longer than what causes it (E18).
+pub const ERRORS_MAX: usize = 1_000;
+
 /// Adding errors to a list: each kind is one call that is compiled once, as there are hundreds.
 pub trait Report {
-    /// Any error.
+    /// Any error; none where there are [`ERRORS_MAX`] already.
     fn report(&mut self, cause: Cause, place: &Place<'_>, value: Option<&str>, detail: &str);
+
+    /// Whether another error would not be told.
+    fn is_full(&self) -> bool;
 
     /// [`Cause::Required`].
     #[inline(never)]
@@ -368,7 +386,14 @@ pub trait Report {
 impl Report for Vec<FieldError> {
     #[inline(never)]
     fn report(&mut self, cause: Cause, place: &Place<'_>, value: Option<&str>, detail: &str) {
+        if self.is_full() {
+            return;
+        }
         self.push(FieldError { path: place.path(), cause, value: value.map(shortened), detail: detail.to_owned() });
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= ERRORS_MAX
     }
 }
 
@@ -439,6 +464,19 @@ mod tests {
         ] {
             assert_eq!(quoted(text), format!("{text:?}"));
         }
+    }
+
+    #[test]
+    fn e18_errors_have_a_limit_and_long_keys_are_cut_in_paths() {
+        let mut errors = Vec::new();
+        let long = "k".repeat(100_000);
+        let root = Place::new("map");
+        for _ in 0..ERRORS_MAX + 1 {
+            errors.required(&root.key(&long).child("name"), "");
+        }
+        assert_eq!((errors.len(), errors.is_full()), (ERRORS_MAX, true));
+        assert_eq!(errors[0].path.as_str(), format!("map[{}...].name", "k".repeat(80)));
+        assert_eq!(root.key(&"k".repeat(STEP)).path().as_str().len(), STEP + 5);
     }
 
     #[test]

@@ -77,30 +77,27 @@ impl Growth {
         let orders = [Order::Ascending, Order::Descending, Order::Equal, Order::Random];
         match (place.part, value) {
             (Part::List, Value::Array(items)) => {
-                let mut templates: Vec<usize> = (0..items.len().max(1)).collect();
-                if !thorough {
-                    templates.retain(|index| *index == 0 || index + 1 == items.len());
-                }
+                let last = items.len().saturating_sub(1);
                 let mut all = vec![of(How::Bare)];
-                for index in templates {
-                    let is_named = items.get(index).is_some_and(|item| name_of(item).is_some());
-                    for order in orders {
-                        all.push(of(How::Entries(order, Differs::All, index)));
-                        if is_named && order != Order::Equal {
-                            all.push(of(How::Entries(order, Differs::Name, index)));
-                        }
+                for index in if thorough { 0..items.len().max(1) } else { 0..1 } {
+                    all.extend(orders.map(|order| of(How::Entries(order, Differs::All, index))));
+                    if thorough && items.get(index).and_then(name_of).is_some() {
+                        all.extend(orders.map(|order| of(How::Entries(order, Differs::Name, index))));
                     }
+                }
+                if !thorough && items.first().and_then(name_of).is_some() {
+                    all.push(of(How::Entries(Order::Descending, Differs::Name, last)));
                 }
                 all
             }
-            (Part::Map, _) => [Order::Ascending, Order::Descending, Order::Random]
-                .map(|order| of(How::Entries(order, Differs::All, 0)))
-                .into(),
+            (Part::Map, _) if thorough => {
+                [Order::Ascending, Order::Descending, Order::Random].map(|order| of(How::Entries(order, Differs::All, 0))).into()
+            }
+            (Part::Map, _) => vec![of(How::Entries(Order::Descending, Differs::All, 0))],
             (Part::Text, Value::String(own)) => {
-                let few = REPEATED.iter().filter(|text| thorough || ["a", "1", "a/"].contains(text));
-                let mut all: Vec<Self> = few.map(|text| of(How::Repeated((*text).to_owned()))).collect();
-                if own.len() > 1 {
-                    all.push(of(How::Repeated(own.clone())));
+                let mut all = vec![of(How::Repeated(if own.is_empty() { "a" } else { own }.to_owned()))];
+                if thorough {
+                    all.extend(REPEATED.map(|text| of(How::Repeated(text.to_owned()))));
                 }
                 all
             }

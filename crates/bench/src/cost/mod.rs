@@ -11,6 +11,7 @@ pub mod survey;
 
 use serde_json::{Map, Value, json};
 
+use self::place::Place;
 use crate::objects::Objects;
 use crate::scenario::bundle_of;
 
@@ -21,17 +22,22 @@ pub struct Input {
     name: String,
     function: &'static str,
     document: Value,
+    /// The parts of the document that other samples do not have as well.
+    about: &'static [&'static str],
 }
+
+/// Every part of a document.
+const WHOLE: &[&str] = &["/request", "/settings", "/objects", "/bundle"];
 
 impl Input {
     /// A call of `validate` for this request.
     pub fn validate(name: &str, request: Value) -> Self {
-        Self { name: name.to_owned(), function: "validate", document: json!({"request": request}) }
+        Self { name: name.to_owned(), function: "validate", document: json!({"request": request}), about: WHOLE }
     }
 
     /// A call of `validate_settings` for these settings.
     pub fn settings(name: &str, settings: Value) -> Self {
-        Self { name: name.to_owned(), function: "validate_settings", document: json!({"settings": settings}) }
+        Self { name: name.to_owned(), function: "validate_settings", document: json!({"settings": settings}), about: WHOLE }
     }
 
     /// The same with this part of the document.
@@ -41,6 +47,17 @@ impl Input {
             document.insert(key.to_owned(), value);
         }
         self
+    }
+
+    /// The same, about these parts of the document alone: JSON pointers.
+    #[must_use]
+    pub fn about(self, about: &'static [&'static str]) -> Self {
+        Self { about, ..self }
+    }
+
+    /// Whether the sample is the one in which this place grows, where each grows once.
+    pub fn is_about(&self, place: &Place) -> bool {
+        self.about.iter().any(|part| place.pointer.starts_with(part))
     }
 
     /// The same with another document.

@@ -1,5 +1,6 @@
 //! Every list, map, text and number of a document.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -44,6 +45,19 @@ pub fn places(document: &Value) -> Vec<Place> {
     places
 }
 
+/// The places of a document without those that stand under the same name in an equal part: of three equal probes, those
+/// of the first.
+pub fn distinct(document: &Value) -> Vec<Place> {
+    let mut seen = BTreeSet::new();
+    let mut places = places(document);
+    places.retain(|place| {
+        let name = place.pointer.rsplit('/').find(|key| key.parse::<usize>().is_err()).unwrap_or_default();
+        let value = document.pointer(&place.pointer).unwrap_or(&Value::Null);
+        seen.insert((place.part, name.to_owned(), value.to_string()))
+    });
+    places
+}
+
 fn walk(value: &Value, pointer: &str, grows: bool, places: &mut Vec<Place>) {
     let mut add = |part| {
         if grows {
@@ -78,6 +92,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn equal_parts_count_once() {
+        let probe = json!({"port": 1});
+        let document = json!({"request": {"one": {"probe": probe}, "two": {"probe": probe, "other": probe}}});
+        let found: Vec<String> = distinct(&document).into_iter().map(|place| place.to_string()).collect();
+        assert!(found.contains(&"/request/one/probe/port (Number)".to_owned()), "{found:?}");
+        assert!(!found.contains(&"/request/two/probe (Map)".to_owned()), "{found:?}");
+        assert!(found.contains(&"/request/two/other (Map)".to_owned()), "{found:?}");
+    }
 
     #[test]
     fn each_list_map_text_and_number_is_a_place() {

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Input;
 use super::grow::Growth;
+use super::{Input, place};
 use crate::engine::{Bounds, Counter, PAGE};
 
 /// What an evaluation of less than a MiB may take.
@@ -95,12 +95,17 @@ impl Case<'_> {
     }
 }
 
-/// The cases for each place of a sample alone.
+/// The cases for each place of a sample alone. `thorough` asks for every part of the sample and every way to grow, else
+/// for what this sample is about, and for the ways that differ most.
 pub fn alone(input: &Input, thorough: bool) -> Vec<Case<'_>> {
-    let growths = super::place::places(input.document())
+    let document = input.document();
+    let places = if thorough { place::places(document) } else { place::distinct(document) };
+    places
         .into_iter()
-        .flat_map(|place| Growth::all(input.document(), &place, thorough));
-    growths.map(|growth| Case { input, growths: vec![growth] }).collect()
+        .filter(|place| thorough || input.is_about(place))
+        .flat_map(|place| Growth::all(document, &place, thorough))
+        .map(|growth| Case { input, growths: vec![growth] })
+        .collect()
 }
 
 /// Judges all cases on all cores; the findings, in the order of the cases.

@@ -25,6 +25,7 @@ fn e18_each_list_map_and_text_alone() {
     let inputs = samples::all(&counter).unwrap();
     eprintln!("{} samples after {:?}", inputs.len(), start.elapsed());
     let cases: Vec<_> = inputs.iter().flat_map(|input| survey::alone(input, false)).collect();
+    for input in &inputs { eprintln!("{} {}", input.name(), survey::alone(input, false).len()); }
     eprintln!("{} cases", cases.len());
     let only = env::var("ONLY").unwrap_or_default();
     let cases: Vec<_> = cases.into_iter().filter(|case| case.input.name().contains(&only)).collect();

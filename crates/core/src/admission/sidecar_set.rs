@@ -20,7 +20,8 @@ use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
 use crate::sidecar_set::prepare::stamp;
-use crate::validation::{self, Findings, canary, conflicts, injection, update, whitelist};
+use crate::validation::conflicts::Claims;
+use crate::validation::{self, Findings, canary, injection, update, whitelist};
 
 /// The API group.
 const GROUP: &str = "apps.kruise.io";
@@ -205,8 +206,9 @@ fn judge(
     let unknown = injection::check_written(set, old, sources, &mut findings);
     whitelist::check(set, gates, whitelist, system_namespace, lookup, &mut findings);
     if findings.is_empty() {
+        let claims = Claims::of(set);
         for other in others {
-            conflicts::check(set, other, &mut findings.invalid);
+            claims.check(&Claims::of(other), &mut findings.invalid);
         }
     }
     // An object that is being deleted has to lose its finalizers, whatever the rules are by now. Until it is gone it

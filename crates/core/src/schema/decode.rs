@@ -63,6 +63,9 @@ fn each_item(value: &mut Value, kind: Kind, place: &Place<'_>, depth: usize, err
         return;
     };
     for (index, item) in list.iter_mut().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let place = place.index(index);
         match kind {
             Kind::Objects(_) if item.is_null() => *item = Value::Object(json::Object::new()),
@@ -78,6 +81,9 @@ fn each_entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec
         return;
     };
     for (key, value) in map.iter_mut() {
+        if errors.is_full() {
+            return;
+        }
         entry(value, kind, &place.key(key), errors);
     }
 }

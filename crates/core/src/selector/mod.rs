@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 
-pub use overlap::{implies, overlap};
+pub use overlap::{Possible, implies, overlap};
 pub(crate) use validate::{check, check_labels, check_not_empty};
 
 /// What a requirement asks of its key.

@@ -1,6 +1,6 @@
 //! Whether two selectors can match the same object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Op, Requirement, Selector};
 
@@ -10,48 +10,164 @@ use super::{Op, Requirement, Selector};
 /// or some value) that satisfies all requirements on that key. There are more values than anybody can exclude, so
 /// `NotIn` never rules the presence of a label out.
 pub fn overlap(one: &Selector<'_>, other: &Selector<'_>) -> bool {
-    let mut all: Vec<&Requirement<'_>> = one.requirements().iter().chain(other.requirements()).collect();
-    all.sort_by(|one, other| one.key.cmp(other.key));
-    all.chunk_by(|left, right| left.key == right.key).all(satisfiable)
+    Possible::of(one).overlaps(&Possible::of(other))
 }
 
 /// Whether all labels that satisfy `one` satisfy `other`: nothing satisfies `one` and breaks a requirement of `other`.
 pub fn implies(one: &Selector<'_>, other: &Selector<'_>) -> bool {
-    other.requirements().iter().all(|requirement| {
-        let broken = Requirement {
-            op: match requirement.op {
-                Op::In => Op::NotIn,
-                Op::NotIn => Op::In,
-                Op::Exists => Op::DoesNotExist,
-                Op::DoesNotExist => Op::Exists,
-            },
-            ..*requirement
-        };
-        !overlap(one, &Selector::only(broken))
-    })
+    Possible::of(one).implies(other)
 }
 
-/// Whether one label can satisfy all of these requirements on it.
-fn satisfiable(requirements: &[&Requirement<'_>]) -> bool {
-    if requirements.iter().all(|requirement| requirement.admits(None)) {
-        return true;
+/// The labels that satisfy a selector, key by key. Made once for a selector that is compared with many: a comparison
+/// takes as long as the smaller of the two is (`serviceaccounts.md` E18).
+#[derive(Clone, Debug)]
+pub struct Possible<'a> {
+    keys: BTreeMap<&'a str, State<'a>>,
+    /// Whether nothing satisfies the selector.
+    is_empty: bool,
+}
+
+/// What one label can be.
+#[derive(Clone, Debug)]
+struct State<'a> {
+    may_be_absent: bool,
+    present: Present<'a>,
+}
+
+/// Which values a label can have, where it is there.
+#[derive(Clone, Debug)]
+enum Present<'a> {
+    Never,
+    With(BTreeSet<&'a str>),
+    Without(BTreeSet<&'a str>),
+}
+
+impl<'a> Possible<'a> {
+    /// What satisfies a selector.
+    pub fn of(selector: &Selector<'a>) -> Self {
+        let mut keys: BTreeMap<&'a str, State<'a>> = BTreeMap::new();
+        for requirement in selector.requirements() {
+            keys.entry(requirement.key).or_insert_with(State::any).narrow(requirement);
+        }
+        let is_empty = !keys.values().all(State::is_possible);
+        Self { keys, is_empty }
     }
-    if requirements.iter().any(|requirement| requirement.op == Op::DoesNotExist) {
-        return false;
+
+    /// [`overlap`].
+    pub fn overlaps(&self, other: &Possible<'_>) -> bool {
+        if self.is_empty || other.is_empty {
+            return false;
+        }
+        if other.keys.len() < self.keys.len() { other.meets(self) } else { self.meets(other) }
     }
-    let mut finite = requirements.iter().filter(|requirement| requirement.op == Op::In);
-    let Some(first) = finite.next() else {
-        return true;
-    };
-    let mut left: BTreeSet<&str> = first.values.iter().collect();
-    for requirement in finite {
-        let allowed: BTreeSet<&str> = requirement.values.iter().collect();
-        left.retain(|value| allowed.contains(value));
+
+    fn meets(&self, other: &Possible<'_>) -> bool {
+        self.keys.iter().all(|(key, state)| other.keys.get(key).is_none_or(|other| state.meets(other)))
     }
-    for requirement in requirements.iter().filter(|requirement| requirement.op == Op::NotIn) {
-        for value in requirement.values.iter() {
-            left.remove(value);
+
+    /// [`implies`].
+    pub fn implies(&self, other: &Selector<'_>) -> bool {
+        let any = State::any();
+        self.is_empty
+            || !other
+                .requirements()
+                .iter()
+                .any(|requirement| self.keys.get(requirement.key).unwrap_or(&any).may_break(requirement))
+    }
+
+    /// The values of one of which every matching object has the label `key`; none where others match, too.
+    pub fn required(&self, key: &str) -> Option<&BTreeSet<&'a str>> {
+        self.keys.get(key).and_then(State::required)
+    }
+
+    /// The first label that every matching object has with one of a few values.
+    pub fn anchor(&self) -> Option<(&'a str, &BTreeSet<&'a str>)> {
+        self.keys.iter().find_map(|(key, state)| Some((*key, state.required()?))).filter(|(_, values)| values.len() < 16)
+    }
+}
+
+impl<'a> State<'a> {
+    const fn any() -> Self {
+        Self { may_be_absent: true, present: Present::Without(BTreeSet::new()) }
+    }
+
+    fn narrow(&mut self, requirement: &Requirement<'a>) {
+        match requirement.op {
+            Op::In => {
+                self.may_be_absent = false;
+                let mut left: BTreeSet<&str> = requirement.values.iter().collect();
+                match &mut self.present {
+                    Present::Never => return,
+                    Present::With(values) => left.retain(|value| values.contains(value)),
+                    Present::Without(values) => left.retain(|value| !values.contains(value)),
+                }
+                self.present = Present::With(left);
+            }
+            Op::NotIn => match &mut self.present {
+                Present::Never => {}
+                Present::With(values) => requirement.values.iter().for_each(|value| {
+                    values.remove(value);
+                }),
+                Present::Without(values) => values.extend(requirement.values.iter()),
+            },
+            Op::Exists => self.may_be_absent = false,
+            Op::DoesNotExist => self.present = Present::Never,
         }
     }
-    !left.is_empty()
+
+    fn required(&self) -> Option<&BTreeSet<&'a str>> {
+        match &self.present {
+            Present::With(values) if !self.may_be_absent => Some(values),
+            _ => None,
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        self.may_be_absent || self.may_be_present()
+    }
+
+    fn may_be_present(&self) -> bool {
+        match &self.present {
+            Present::Never => false,
+            Present::With(values) => !values.is_empty(),
+            Present::Without(_) => true,
+        }
+    }
+
+    /// Whether one label can be in both states.
+    fn meets(&self, other: &State<'_>) -> bool {
+        if self.may_be_absent && other.may_be_absent {
+            return true;
+        }
+        match (&self.present, &other.present) {
+            (Present::Never, _) | (_, Present::Never) => false,
+            (Present::Without(_), Present::Without(_)) => true,
+            (Present::With(values), Present::With(others)) => in_both(values, others).next().is_some(),
+            (Present::With(values), Present::Without(others)) => in_both(values, others).count() < values.len(),
+            (Present::Without(others), Present::With(values)) => in_both(values, others).count() < values.len(),
+        }
+    }
+
+    /// Whether a label in this state can be against a requirement.
+    fn may_break(&self, requirement: &Requirement<'_>) -> bool {
+        match (requirement.op, &self.present) {
+            (Op::Exists, _) => self.may_be_absent,
+            (Op::DoesNotExist, _) => self.may_be_present(),
+            (Op::In, Present::Never) => self.may_be_absent,
+            (Op::In, Present::Without(_)) => true,
+            (Op::In, Present::With(values)) => {
+                let allowed: BTreeSet<&str> = requirement.values.iter().collect();
+                self.may_be_absent || in_both(values, &allowed).count() < values.len()
+            }
+            (Op::NotIn, Present::Never) => false,
+            (Op::NotIn, Present::With(values)) => requirement.values.iter().any(|value| values.contains(value)),
+            (Op::NotIn, Present::Without(values)) => requirement.values.iter().any(|value| !values.contains(value)),
+        }
+    }
+}
+
+/// The texts in both sets, looked up for those of the smaller one.
+fn in_both<'s>(one: &'s BTreeSet<&str>, other: &'s BTreeSet<&str>) -> impl Iterator<Item = &'s str> {
+    let (few, many) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    few.iter().copied().filter(|text| many.contains(text))
 }

@@ -12,6 +12,7 @@ use crate::field::{FieldError, FieldPath};
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
+use crate::validation::conflicts::Claims;
 
 /// A SidecarSet that is about to be stored.
 #[derive(Clone, Copy)]
@@ -54,9 +55,10 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
     }
     if findings.refused.is_empty() {
         check_existence(set, account, rules, world.lookup, &mut findings);
+        let claims = Claims::of(set);
         for other in others {
             if let Ok(theirs) = Declared::of(other) {
-                conflicts::check((set, &declared), (other, &theirs), rules, &mut findings);
+                conflicts::check_claims((&claims, &declared), (&Claims::of(other), &theirs), rules, &mut findings);
             }
         }
     }

@@ -3,13 +3,13 @@
 //! The controller grants what the author writes, so the author has to hold it (P1), nobody may write some of it (P4),
 //! and the account that is named must be one that the author could use anyway (P5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::declared::{Declared, FIELDS, PERMISSIONS};
-use super::permissions::{self, Atom};
+use super::permissions::{self, Atom, Permission};
 use super::rules::Rules;
 use crate::field::FieldPath;
 use crate::json;
@@ -19,10 +19,8 @@ use crate::sidecar_set::SidecarSet;
 
 /// More questions than this are not asked in one request (P3).
 const QUESTIONS_MAX: usize = 256;
-/// Rules that stand for more combinations than this are not even taken apart.
-const COMBINATIONS_MAX: usize = 4 * 1024;
-/// Of more permissions than this it is not asked which cover which: each would be compared with each.
-const COMPARED_MAX: usize = 1024;
+/// Questions of more bytes than this are not asked in one request: each carries the author's groups (E18).
+const QUESTION_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// When to stop asking (P3).
 const BUDGET: Duration = Duration::from_millis(600);
 /// Existence is asked for in at most this many namespaces (A5-1).
@@ -84,7 +82,10 @@ pub struct Inquiry<'a> {
     authorizer: &'a dyn Authorizer,
     /// The time since the request came.
     elapsed: &'a dyn Fn() -> Duration,
-    answers: Vec<(Question, bool)>,
+    /// By namespace, permission and user.
+    answers: BTreeMap<(String, Atom, String), bool>,
+    /// How many bytes were asked.
+    bytes: usize,
 }
 
 /// Why a question was not answered.
@@ -96,24 +97,26 @@ enum Unanswered {
 impl<'a> Inquiry<'a> {
     /// Nothing is asked yet.
     pub fn new(authorizer: &'a dyn Authorizer, elapsed: &'a dyn Fn() -> Duration) -> Self {
-        Self { authorizer, elapsed, answers: Vec::new() }
+        Self { authorizer, elapsed, answers: BTreeMap::new(), bytes: 0 }
     }
 
     fn ask(&mut self, author: &Author, namespace: &str, atom: Atom) -> Result<bool, Unanswered> {
+        let key = (namespace.to_owned(), atom, author.user.clone());
+        if let Some(answer) = self.answers.get(&key) {
+            return Ok(*answer);
+        }
+        self.bytes = self.bytes.saturating_add(author.user.len() + author.groups.iter().map(String::len).sum::<usize>());
+        if self.bytes > QUESTION_BYTES_MAX || (self.elapsed)() > BUDGET {
+            return Err(Unanswered::OutOfTime);
+        }
         let question = Question {
             user: author.user.clone(),
             groups: author.groups.clone(),
             namespace: namespace.to_owned(),
-            atom,
+            atom: key.1.clone(),
         };
-        if let Some((_, answer)) = self.answers.iter().find(|(asked, _)| *asked == question) {
-            return Ok(*answer);
-        }
-        if (self.elapsed)() > BUDGET {
-            return Err(Unanswered::OutOfTime);
-        }
         let answer = self.authorizer.allows(&question).map_err(Unanswered::Failed)?;
-        self.answers.push((question, answer));
+        self.answers.insert(key, answer);
         Ok(answer)
     }
 }
@@ -129,19 +132,12 @@ pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
 /// P4: what nobody may hand out, one reason for each rule.
 pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     let mut reasons = Vec::new();
+    let denied = rules.denied();
     for (index, rule) in declared.permissions.iter().enumerate() {
-        let one = std::slice::from_ref(rule);
-        if permissions::count(one) > COMBINATIONS_MAX {
-            let problem = format!("stands for more than {COMBINATIONS_MAX} permissions");
-            let remedy = "name fewer groups, resources, verbs or objects";
-            reasons.push(Reason::forbidden(Some(set), path().index(index), problem, remedy));
-            continue;
-        }
-        let atoms = permissions::atoms(one);
-        let denied = rules.denied();
-        let hit = atoms.iter().find_map(|atom| Some((atom, permissions::denial(atom, &denied)?)));
-        if let Some((atom, entry)) = hit {
-            let (granted, listed) = (shown(atom), shown(entry));
+        let permissions = permissions::permissions(std::slice::from_ref(rule));
+        let hit = permissions.iter().find_map(|one| Some((*one, permissions::denial(*one, &denied)?)));
+        if let Some((permission, entry)) = hit {
+            let (granted, listed) = (shown(permission), shown(entry.as_permission()));
             let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");
             let remedy = "grant less, or change serviceAccounts.denyPermissions";
             reasons.push(Reason::forbidden(Some(set), path().index(index), problem, remedy));
@@ -168,14 +164,7 @@ pub fn check(
             "split the SidecarSet, or name fewer permissions or namespaces",
         )]
     };
-    if permissions::count(&declared.permissions) > COMBINATIONS_MAX {
-        return too_many();
-    }
-    let atoms = permissions::atoms(&declared.permissions);
-    if atoms.len() > COMPARED_MAX {
-        return too_many();
-    }
-    let atoms = permissions::reduced(&atoms);
+    let atoms = permissions::reduced(&permissions::permissions(&declared.permissions));
     if atoms.len().saturating_mul(namespaces.len()) > QUESTIONS_MAX {
         return too_many();
     }
@@ -188,8 +177,8 @@ pub fn check(
         }
         for namespace in namespaces.iter().copied() {
             for wanted in &atoms {
-                if !inquiry.ask(author, namespace, wanted.clone())? {
-                    let problem = format!("\"{}\" may not grant {} {}", author.user, shown(wanted), place(namespace));
+                if !inquiry.ask(author, namespace, Atom::from(*wanted))? {
+                    let problem = format!("\"{}\" may not grant {} {}", author.user, shown(*wanted), place(namespace));
                     reasons.push(refuse(path(), problem, "write what you hold yourself, or ask somebody who does"));
                 }
             }
@@ -246,7 +235,7 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
                     let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };
                     if inquiry.ask(&subject, namespace, wanted.clone())? {
                         let problem =
-                            format!("ServiceAccount \"{account}\" may {} {}", shown(&wanted), place(namespace));
+                            format!("ServiceAccount \"{account}\" may {} {}", shown(wanted.as_permission()), place(namespace));
                         let remedy =
                             "name an account with fewer permissions, or change serviceAccounts.denyPermissions";
                         let field = FieldPath::new("spec.serviceAccountName");
@@ -294,13 +283,13 @@ fn place(namespace: &str) -> String {
 }
 
 /// `get pods/log`, `list deployments.apps`, `get configmaps "a"`.
-fn shown(atom: &Atom) -> String {
-    let mut text = format!("{} {}", atom.verb, atom.resource);
-    if !atom.group.is_empty() {
+fn shown(permission: Permission<'_>) -> String {
+    let mut text = format!("{} {}", permission.verb, permission.resource);
+    if !permission.group.is_empty() {
         text.push('.');
-        text.push_str(&atom.group);
+        text.push_str(permission.group);
     }
-    if let Some(name) = &atom.name {
+    if let Some(name) = permission.name {
         text.push_str(" \"");
         text.push_str(name);
         text.push('"');

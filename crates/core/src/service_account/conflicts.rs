@@ -4,9 +4,9 @@ use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
 use super::rules::{Otherwise, Rules};
 use super::validation::{Findings, refusal};
 use crate::json;
-use crate::selector::{Selector, implies};
+use crate::selector::{Possible, Selector};
 use crate::sidecar_set::SidecarSet;
-use crate::validation::conflicts::{are_related, may_meet};
+use crate::validation::conflicts::{Claims, are_related};
 
 /// Compares `set` with another SidecarSet. Where all Pods of one of them are Pods of the other, every such Pod would be
 /// refused, and so is the set; where some Pod could be both's, a warning says so.
@@ -16,16 +16,27 @@ pub fn check(
     rules: &Rules,
     findings: &mut Findings,
 ) {
+    check_claims((&Claims::of(set), declared), (&Claims::of(other), theirs), rules, findings);
+}
+
+/// [`check`], of sets that are compared with many.
+pub fn check_claims(
+    (claims, declared): (&Claims<'_>, &Declared),
+    (others, theirs): (&Claims<'_>, &Declared),
+    rules: &Rules,
+    findings: &mut Findings,
+) {
+    let (set, other) = (claims.set, others.set);
     let (Some(account), Some(their_account)) = (shared(declared), shared(theirs)) else { return };
     let both_merge = declared.on_conflict == OnConflict::Merge && theirs.on_conflict == OnConflict::Merge;
-    if account == their_account || both_merge || are_related(set, other) || !may_meet(set, other) {
+    if account == their_account || both_merge || are_related(set, other) || !claims.may_meet(others) {
         return;
     }
     let problem = format!(
         "SidecarSet \"{}\" wants ServiceAccount \"{their_account}\" for the same Pods, and not both merge",
         other.name()
     );
-    let certain = !is_paused(set) && !is_paused(other) && (is_within(set, other) || is_within(other, set));
+    let certain = !is_paused(set) && !is_paused(other) && (is_within(claims, others) || is_within(others, claims));
     if certain && rules.on_conflict == Otherwise::Deny {
         let remedy = "give them one account, the behaviour Merge or the mode Isolate";
         findings.refused.push(refusal(set, path(ACCOUNT), problem, remedy));
@@ -44,14 +55,14 @@ fn is_paused(set: &SidecarSet) -> bool {
 }
 
 /// Whether every Pod that `inner` selects is one that `outer` selects.
-fn is_within(inner: &SidecarSet, outer: &SidecarSet) -> bool {
-    let within = |field: &str| {
+fn is_within(inner: &Claims<'_>, outer: &Claims<'_>) -> bool {
+    let all = Possible::of(&Selector::default());
+    let within = |inner: Option<&Possible<'_>>, field: &str| {
         // No namespace selector means every namespace.
-        let Some(outer) = outer.spec(&[field]) else { return true };
-        let inner = inner.spec(&[field]).map(Selector::parse_known).unwrap_or_default();
-        implies(&inner, &Selector::parse_known(outer))
+        let Some(outer) = outer.set.spec(&[field]) else { return true };
+        inner.unwrap_or(&all).implies(&Selector::parse_known(outer))
     };
-    within("namespaceSelector") && within("selector")
+    within(inner.namespaces(), "namespaceSelector") && within(inner.selector(), "selector")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names;
+use super::permissions::{self, Oversize};
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::format;
 use crate::json;
@@ -102,7 +103,7 @@ impl Declared {
         let declared = Self {
             on_conflict: choice(set, CONFLICT, &mut errors),
             mode: choice(set, MODE, &mut errors),
-            permissions: permissions(set, &mut errors),
+            permissions: rules_of(set, &mut errors),
             service_account: account.filter(|name| !name.is_empty()).map(str::to_owned),
         };
         if errors.is_empty() { Ok(declared) } else { Err(errors) }
@@ -299,7 +300,7 @@ fn choice<T: Named + Default>(set: &SidecarSet, field: Field, errors: &mut Vec<F
     })
 }
 
-fn permissions(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
+fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
     let in_spec = set.spec(&[PERMISSIONS.name]).filter(|value| !value.is_null());
     let annotation = set.annotation(PERMISSIONS.annotation);
     let in_annotation = if annotation.is_empty() {
@@ -325,10 +326,24 @@ fn permissions(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
         errors.push(FieldError::new(&at, Cause::Type, wanted(rules, "a list of PolicyRules")));
         return Vec::new();
     };
+    // First, so that whoever takes the rules apart knows how much that is.
+    if let Err(oversize) = permissions::check_size(list) {
+        errors.push(too_large(oversize, &at));
+        return Vec::new();
+    }
     for (index, rule) in list.iter().enumerate() {
         check_shape(rule, &at.index(index), errors);
     }
     list.clone()
+}
+
+/// E18: the error for rules that are not taken apart; `at` is where their list is.
+pub(crate) fn too_large(oversize: Oversize, at: &FieldPath) -> FieldError {
+    let (path, cause) = match oversize {
+        Oversize::Combinations => (at.clone(), Cause::TooMany),
+        Oversize::Length { rule, list, text, .. } => (at.index(rule).child(list).index(text), Cause::TooLong),
+    };
+    FieldError::new(&path, cause, oversize.to_string())
 }
 
 /// A PolicyRule holds lists of strings.

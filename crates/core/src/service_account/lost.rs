@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::permissions::{Atom, atoms, reduced};
+use super::permissions::{Atom, permissions, reduced, uncovered};
 use crate::json;
 
 /// What is bound to an account, and is not listed.
@@ -39,25 +39,23 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What those of the `bindings` that hold in a namespace let its ServiceAccount do that is not listed in `permissions`. What
+/// What those of the `bindings` that hold in a namespace let its ServiceAccount do that is not in `listed`. What
 /// they bind to groups goes on: the merged account is in the same ones. `rules_of` answers the rules of a Role of the
 /// namespace or of a ClusterRole, where they are known.
 pub fn lost(
     (namespace, account): (&str, &str),
-    permissions: &[Value],
+    listed: &[Value],
     bindings: &[Value],
     rules_of: &dyn Fn(&str, &str) -> Option<Vec<Value>>,
 ) -> Vec<Lost> {
-    let listed = atoms(permissions);
-    let is_listed = |atom: &Atom| listed.iter().any(|listed| listed.covers(atom));
+    let listed = permissions(listed);
     let mut all = Vec::new();
     for binding in bindings.iter().filter(|binding| binds(binding, namespace, account)) {
         let text = |path: &[&str]| json::text(binding, path).to_owned();
         let role = (text(&["roleRef", "kind"]), text(&["roleRef", "name"]));
         let missing = rules_of(&role.0, &role.1).map(|rules| {
-            let mut missing = reduced(&atoms(&rules));
-            missing.retain(|atom| !is_listed(atom));
-            missing
+            let missing = uncovered(reduced(&permissions(&rules)), &listed);
+            missing.into_iter().map(Atom::from).collect::<Vec<_>>()
         });
         if missing.as_ref().is_none_or(|missing| !missing.is_empty()) {
             all.push(Lost { binding: (text(&["kind"]), text(&["metadata", "name"])), role, atoms: missing });

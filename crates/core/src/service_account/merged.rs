@@ -28,6 +28,12 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
     let annotation = names::merged_annotation(&set_names);
     let refusal =
         |kind, problem: &str, remedy: &str, code| refusal((kind, name, namespace), &annotation, problem, remedy, code);
+    let together: Vec<Value> = sets.iter().flat_map(|set| set.declared.permissions.iter().cloned()).collect();
+    if permissions::check_size(&together).is_err() {
+        let problem = format!("would hold more than {} permissions", permissions::COMBINATIONS_MAX);
+        let remedy = "grant less in the SidecarSets, or let fewer of them match the same Pod";
+        return Err(refusal(ROLE, &problem, remedy, Code::Forbidden));
+    }
     for (api_version, kind) in [("v1", "ServiceAccount"), (RBAC, ROLE), (RBAC, "RoleBinding")] {
         let object = ObjectRef { api_version, kind, namespace: Some(namespace.to_owned()), name: name.to_owned() };
         let wait = |problem: &str| refusal(kind, problem, "the controller prepares it; try again", Code::Unavailable);
@@ -55,7 +61,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
             return Err(wait("is about to be collected"));
         }
         let as_expected = match kind {
-            ROLE => json::items(&found, &["rules"]) == rules(sets),
+            ROLE => json::items(&found, &["rules"]) == permissions::normalised(&together),
             "RoleBinding" => binds(&found, name, namespace),
             _ => true,
         };

@@ -1,14 +1,47 @@
 //! RBAC rules as sets of single permissions (`serviceaccounts.md` G3, P1, P4).
 //!
 //! A PolicyRule stands for every combination of its groups, resources, names and verbs. Joining two rules field by
-//! field would grant combinations that neither grants, so everything here works on the combinations themselves.
+//! field would grant combinations that neither grants, so everything here works on the combinations themselves. There
+//! can be many more of them than the rules have bytes, which is why [`check_size`] comes first wherever rules were
+//! written by somebody else (E18), and why a [`Permission`] borrows its texts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use thiserror::Error;
 
-use crate::format;
+use crate::format::{self, DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 use crate::json;
+
+/// Rules that stand for more combinations than this are not taken apart (P3, E18).
+pub const COMBINATIONS_MAX: usize = 4 * 1024;
+/// The lists of a PolicyRule, and how long their texts may be, in bytes: those of verbs as labels, all others as names.
+const LISTS: [(&str, usize); 4] = [
+    ("apiGroups", DNS_SUBDOMAIN_MAX),
+    ("resources", DNS_SUBDOMAIN_MAX),
+    ("verbs", DNS_LABEL_MAX),
+    ("resourceNames", DNS_SUBDOMAIN_MAX),
+];
+
+/// Why rules are not taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Oversize {
+    /// They stand for too many combinations.
+    #[error("stands for more than {COMBINATIONS_MAX} permissions; name fewer groups, resources, verbs or objects")]
+    Combinations,
+    /// A text in a list of a rule is too long.
+    #[error("may have at most {limit} bytes in each of its texts; Kubernetes has no longer ones")]
+    Length {
+        /// The index of the rule.
+        rule: usize,
+        /// The list.
+        list: &'static str,
+        /// The index of the text in the list.
+        text: usize,
+        /// The most that it may have.
+        limit: usize,
+    },
+}
 
 /// One combination: a verb on a resource, of one name where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +59,28 @@ pub struct Atom {
 impl Atom {
     /// This verb on this resource, of one name or of all.
     pub fn new(group: &str, resource: &str, name: Option<&str>, verb: &str) -> Self {
+        Permission { group, resource, name, verb }.into()
+    }
+
+    /// The same, borrowed.
+    pub fn as_permission(&self) -> Permission<'_> {
+        let Self { group, resource, name, verb } = self;
+        Permission { group, resource, name: name.as_deref(), verb }
+    }
+
+    /// [`Permission::covers`].
+    pub fn covers(&self, other: &Self) -> bool {
+        self.as_permission().covers(other.as_permission())
+    }
+
+    /// Resource and subresource, which a SubjectAccessReview asks for apart (P1).
+    pub fn resource_and_subresource(&self) -> (&str, &str) {
+        format::cut(&self.resource, "/").unwrap_or((&self.resource, ""))
+    }
+}
+
+impl From<Permission<'_>> for Atom {
+    fn from(Permission { group, resource, name, verb }: Permission<'_>) -> Self {
         Self {
             group: group.to_owned(),
             resource: resource.to_owned(),
@@ -33,26 +88,71 @@ impl Atom {
             verb: verb.to_owned(),
         }
     }
+}
 
+/// An [`Atom`] whose texts are those of the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Permission<'a> {
+    /// The API group.
+    pub group: &'a str,
+    /// The resource, with the subresource.
+    pub resource: &'a str,
+    /// The only object that it speaks of.
+    pub name: Option<&'a str>,
+    /// The verb.
+    pub verb: &'a str,
+}
+
+impl<'a> Permission<'a> {
     /// Whether whoever holds this holds `other` too, as the RBAC authorizer decides it.
-    pub fn covers(&self, other: &Self) -> bool {
-        wider(&self.group, &other.group)
-            && wider_resource(&self.resource, &other.resource)
+    pub fn covers(self, other: Self) -> bool {
+        wider(self.group, other.group)
+            && wider_resource(self.resource, other.resource)
             && (self.name.is_none() || self.name == other.name)
-            && wider(&self.verb, &other.verb)
+            && wider(self.verb, other.verb)
     }
 
     /// Whether there is a permission that both stand for, whatever the name: `get` on `*` and anything on `secrets`.
-    pub fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(self, other: Permission<'_>) -> bool {
         let either = |one: &str, two: &str| wider(one, two) || wider(two, one);
-        either(&self.group, &other.group)
-            && (wider_resource(&self.resource, &other.resource) || wider_resource(&other.resource, &self.resource))
-            && either(&self.verb, &other.verb)
+        either(self.group, other.group)
+            && (wider_resource(self.resource, other.resource) || wider_resource(other.resource, self.resource))
+            && either(self.verb, other.verb)
     }
 
-    /// Resource and subresource, which a SubjectAccessReview asks for apart (P1).
-    pub fn resource_and_subresource(&self) -> (&str, &str) {
-        format::cut(&self.resource, "/").unwrap_or((&self.resource, ""))
+    /// Every permission that could cover this one where `suffixed` says how "every resource with this subresource" is
+    /// written: a few, this one included.
+    fn wider_ones(self, suffixed: Option<&'a str>) -> impl Iterator<Item = Self> {
+        let resources = [Some(self.resource), Some("*"), suffixed];
+        let names = [Some(self.name), self.name.is_some().then_some(None)];
+        [self.group, "*"].into_iter().flat_map(move |group| {
+            resources.into_iter().flatten().flat_map(move |resource| {
+                names.into_iter().flatten().flat_map(move |name| {
+                    [self.verb, "*"].into_iter().map(move |verb| Self { group, resource, name, verb })
+                })
+            })
+        })
+    }
+}
+
+/// Some permissions, of which it can be asked which others they cover: what covers one is looked for, not compared with.
+struct Held<'h, 'a> {
+    all: &'h BTreeSet<Permission<'a>>,
+    /// The resources `*/<subresource>`, by subresource.
+    suffixed: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'h, 'a> Held<'h, 'a> {
+    fn of(all: &'h BTreeSet<Permission<'a>>) -> Self {
+        let suffixed = all.iter().filter_map(|held| Some((held.resource.strip_prefix("*/")?, held.resource)));
+        Self { all, suffixed: suffixed.collect() }
+    }
+
+    /// Those that cover a permission, it itself included where it is held.
+    fn covering(&self, wanted: Permission<'a>) -> impl Iterator<Item = Permission<'a>> {
+        let subresource = format::cut(wanted.resource, "/").map(|(_, subresource)| subresource);
+        let suffixed = subresource.and_then(|subresource| self.suffixed.get(subresource)).copied();
+        wanted.wider_ones(suffixed).filter(|wide| self.all.contains(wide))
     }
 }
 
@@ -69,57 +169,63 @@ fn wider_resource(one: &str, other: &str) -> bool {
     wider(one, other) || same_subresource()
 }
 
-/// Every combination of some PolicyRules, ascending, each once. Rules without verbs, groups or resources stand for
-/// nothing; `nonResourceURLs` are not looked at (V6 refuses them).
-pub fn atoms(rules: &[Value]) -> Vec<Atom> {
-    let mut atoms = BTreeSet::new();
-    for rule in rules {
-        let mut names = vec![None];
-        for name in texts(rule, "resourceNames") {
-            names.push(Some(name));
+/// Checks that rules may be taken apart: how long their texts are, and for how many combinations they stand together. A
+/// rule with an empty list counts, too.
+///
+/// # Errors
+/// The first text that is too long, else [`Oversize::Combinations`].
+pub fn check_size(rules: &[Value]) -> Result<(), Oversize> {
+    let mut combinations = 0_usize;
+    for (rule, value) in rules.iter().enumerate() {
+        let mut product = 1_usize;
+        for (list, limit) in LISTS {
+            let texts = json::items(value, &[list]);
+            if let Some(text) = texts.iter().position(|text| text.as_str().is_some_and(|text| text.len() > limit)) {
+                return Err(Oversize::Length { rule, list, text, limit });
+            }
+            product = product.saturating_mul(texts.len().max(1));
         }
+        combinations = combinations.saturating_add(product);
+    }
+    if combinations > COMBINATIONS_MAX { Err(Oversize::Combinations) } else { Ok(()) }
+}
+
+/// Every combination of some PolicyRules. Rules without verbs, groups or resources stand for nothing; `nonResourceURLs`
+/// are not looked at (V6 refuses them).
+pub fn permissions(rules: &[Value]) -> BTreeSet<Permission<'_>> {
+    let mut all = BTreeSet::new();
+    for rule in rules {
+        let texts = |field: &str| json::texts(rule, &[field]);
+        let named: Vec<Option<&str>> = texts("resourceNames").into_iter().map(Some).collect();
         // Without names it is every object.
-        let names = if names.len() > 1 { names.get(1..) } else { names.get(..) }.unwrap_or_default();
-        for group in texts(rule, "apiGroups") {
-            for resource in texts(rule, "resources") {
-                for verb in texts(rule, "verbs") {
-                    for name in names {
-                        atoms.insert(Atom::new(group, resource, *name, verb));
-                    }
+        let names = if named.is_empty() { vec![None] } else { named };
+        let (resources, verbs) = (texts("resources"), texts("verbs"));
+        for group in texts("apiGroups") {
+            for resource in resources.iter().copied() {
+                for verb in verbs.iter().copied() {
+                    all.extend(names.iter().map(|name| Permission { group, resource, name: *name, verb }));
                 }
             }
         }
     }
-    atoms.into_iter().collect()
+    all
 }
 
-/// How many combinations some PolicyRules stand for, repetitions counted, without making them (P3).
-pub fn count(rules: &[Value]) -> usize {
-    let mut sum = 0_usize;
-    for rule in rules {
-        let mut product = 1_usize;
-        for field in ["apiGroups", "resources", "verbs", "resourceNames"] {
-            let length = texts(rule, field).len();
-            product = product.saturating_mul(if field == "resourceNames" { length.max(1) } else { length });
-        }
-        sum = sum.saturating_add(product);
-    }
-    sum
-}
-
-fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
-    json::texts(rule, &[field])
+/// [`permissions`], ascending, with texts of their own.
+pub fn atoms(rules: &[Value]) -> Vec<Atom> {
+    permissions(rules).into_iter().map(Atom::from).collect()
 }
 
 /// The same permissions without those that others cover, in the same order.
-pub fn reduced(atoms: &[Atom]) -> Vec<Atom> {
-    let mut kept = Vec::new();
-    for atom in atoms {
-        if !atoms.iter().any(|other| other != atom && other.covers(atom)) {
-            kept.push(atom.clone());
-        }
-    }
-    kept
+pub fn reduced<'a>(all: &BTreeSet<Permission<'a>>) -> Vec<Permission<'a>> {
+    let held = Held::of(all);
+    all.iter().copied().filter(|wanted| held.covering(*wanted).all(|wide| wide == *wanted)).collect()
+}
+
+/// Those of `wanted` that `all` do not cover, in the same order.
+pub fn uncovered<'a>(wanted: Vec<Permission<'a>>, all: &BTreeSet<Permission<'a>>) -> Vec<Permission<'a>> {
+    let held = Held::of(all);
+    wanted.into_iter().filter(|wanted| held.covering(*wanted).next().is_none()).collect()
 }
 
 /// The rules of the Role that grants what all of `rules` grant together, and nothing else (G3).
@@ -128,68 +234,38 @@ pub fn reduced(atoms: &[Atom]) -> Vec<Atom> {
 /// compares them with those of the Role in the cluster (G5). Each rule is for one API group; resources share a rule
 /// where names and verbs are the same.
 pub fn normalised(rules: &[Value]) -> Vec<Value> {
-    let mut grants: Vec<Grant> = Vec::new();
-    for atom in reduced(&atoms(rules)) {
-        let key = (atom.group, vec![atom.resource], Vec::from_iter(atom.name));
-        match grants.iter_mut().find(|grant| grant.key() == key) {
-            Some(grant) => grant.verbs.push(atom.verb),
-            None => grants.push(Grant { group: key.0, resources: key.1, names: key.2, verbs: vec![atom.verb] }),
-        }
+    // Permissions come in ascending order, and so do the parts of what they are joined to; none is there twice.
+    let mut verbs: BTreeMap<(&str, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
+    for Permission { group, resource, name, verb } in reduced(&permissions(rules)) {
+        verbs.entry((group, resource, name)).or_default().push(verb);
     }
-    // Verbs are complete now: first names of one resource, then resources of one group.
-    join(&mut grants, |one, other| one.resources == other.resources, |grant| &mut grant.names);
-    join(&mut grants, |one, other| one.names == other.names, |grant| &mut grant.resources);
-    grants.sort_by(Grant::cmp);
-    grants.into_iter().map(Grant::into_rule).collect()
-}
-
-/// A rule in the making.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Grant {
-    group: String,
-    resources: Vec<String>,
-    names: Vec<String>,
-    verbs: Vec<String>,
-}
-
-impl Grant {
-    fn key(&self) -> (String, Vec<String>, Vec<String>) {
-        (self.group.clone(), self.resources.clone(), self.names.clone())
+    // Verbs are complete now: first names of one resource, then resources of one group. A grant for every name is never
+    // joined with one for some.
+    let mut names: BTreeMap<(&str, &str, bool, Vec<&str>), Vec<&str>> = BTreeMap::new();
+    for ((group, resource, name), verbs) in verbs {
+        names.entry((group, resource, name.is_some(), verbs)).or_default().extend(name);
     }
-
-    fn into_rule(self) -> Value {
-        let list = |texts: Vec<String>| Value::Array(texts.into_iter().map(Value::String).collect());
-        let mut rule = json::Object::new();
-        rule.insert("apiGroups".to_owned(), list(vec![self.group]));
-        if !self.names.is_empty() {
-            rule.insert("resourceNames".to_owned(), list(self.names));
-        }
-        rule.insert("resources".to_owned(), list(self.resources));
-        rule.insert("verbs".to_owned(), list(self.verbs));
-        Value::Object(rule)
+    let mut resources: BTreeMap<(&str, Vec<&str>, Vec<&str>), Vec<&str>> = BTreeMap::new();
+    for ((group, resource, _, verbs), names) in names {
+        resources.entry((group, names, verbs)).or_default().push(resource);
     }
-}
-
-/// Joins grants of one group with the same verbs whose `part` is all that differs. A grant for every name is never
-/// joined with one for some.
-fn join(grants: &mut Vec<Grant>, alike: fn(&Grant, &Grant) -> bool, part: fn(&mut Grant) -> &mut Vec<String>) {
-    let mut joined: Vec<Grant> = Vec::new();
-    for mut grant in std::mem::take(grants) {
-        let same = joined.iter_mut().find(|other| {
-            other.group == grant.group
-                && other.verbs == grant.verbs
-                && other.names.is_empty() == grant.names.is_empty()
-                && alike(other, &grant)
-        });
-        match same {
-            Some(other) => {
-                // Grants come in ascending order, and so do their parts; none is there twice.
-                part(other).append(part(&mut grant));
+    let mut grants: Vec<_> =
+        resources.into_iter().map(|((group, names, verbs), resources)| (group, resources, names, verbs)).collect();
+    grants.sort();
+    grants
+        .into_iter()
+        .map(|(group, resources, names, verbs)| {
+            let list = |texts: Vec<&str>| Value::from(texts);
+            let mut rule = json::Object::new();
+            rule.insert("apiGroups".to_owned(), list(vec![group]));
+            if !names.is_empty() {
+                rule.insert("resourceNames".to_owned(), list(names));
             }
-            None => joined.push(grant),
-        }
-    }
-    *grants = joined;
+            rule.insert("resources".to_owned(), list(resources));
+            rule.insert("verbs".to_owned(), list(verbs));
+            Value::Object(rule)
+        })
+        .collect()
 }
 
 /// What no SidecarSet may grant, whoever asks, unless `denyPermissions` says otherwise (P4), as PolicyRules.
@@ -238,9 +314,9 @@ pub fn denied_by_default() -> Vec<Atom> {
     atoms
 }
 
-/// The entry of `denied` that `atom` would grant some of; a wildcard in the atom reaches what the list names (P4).
-pub fn denial<'a>(atom: &Atom, denied: &'a [Atom]) -> Option<&'a Atom> {
-    denied.iter().find(|entry| entry.overlaps(atom))
+/// The entry of `denied` that a permission would grant some of; a wildcard in it reaches what the list names (P4).
+pub fn denial<'a>(permission: Permission<'_>, denied: &'a [Atom]) -> Option<&'a Atom> {
+    denied.iter().find(|entry| entry.as_permission().overlaps(permission))
 }
 
 #[cfg(test)]

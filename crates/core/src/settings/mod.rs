@@ -6,6 +6,7 @@
 
 pub mod bundle_ref;
 mod read;
+mod rivals;
 pub mod service_accounts;
 pub mod shoots;
 mod validate;

@@ -50,6 +50,10 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
             "requireCreatePods" => flag(&mut rules.require_create_pods, &value, at, errors),
             "denyPermissions" => {
                 let list = items(value, at, errors);
+                if let Err(oversize) = permissions::check_size(&list) {
+                    errors.push(declared::too_large(oversize, at));
+                    continue;
+                }
                 for (index, rule) in list.iter().enumerate() {
                     declared::check_shape(rule, &at.index(index), errors);
                     check_says_something(rule, &at.index(index), errors);

@@ -1,5 +1,7 @@
 //! `shoots`: the rules for Gardener Shoots (serviceaccounts.md, G).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::read::wrong_type;
@@ -97,6 +99,7 @@ fn prefixes(list: &[Value], place: &Place<'_>, paths: &mut Vec<String>, errors: 
     if !list.is_empty() {
         paths.clear();
     }
+    let mut known = BTreeSet::new();
     for (index, prefix) in list.iter().enumerate() {
         let at = place.index(index);
         let Some(prefix) = prefix.as_str() else {
@@ -106,10 +109,10 @@ fn prefixes(list: &[Value], place: &Place<'_>, paths: &mut Vec<String>, errors: 
         let whole = if prefix.ends_with(CONFIG) { prefix.to_owned() } else { [prefix, CONFIG].concat() };
         if prefix.split('.').any(str::is_empty) || !prefix.as_bytes().first().is_some_and(u8::is_ascii_lowercase) {
             errors.invalid(&at, prefix, NO_PATH);
-        } else if paths.contains(&whole) {
-            errors.duplicate(&at, prefix);
-        } else {
+        } else if known.insert(whole.clone()) {
             paths.push(whole);
+        } else {
+            errors.duplicate(&at, prefix);
         }
     }
 }

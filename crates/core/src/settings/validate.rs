@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{Settings, naming, whitelist};
 use crate::bundle::{Bundle, Text};
 use crate::field::{Cause, FieldError, FieldPath, Place};
@@ -10,7 +11,8 @@ use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
-use crate::validation::{canary, conflicts, validate_manifest};
+use crate::validation::conflicts::{self, Claims};
+use crate::validation::{canary, validate_manifest};
 
 pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
     let path = FieldPath::new("sidecarSets");
@@ -23,46 +25,23 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
         bundled(text, &mut sets, &mut errors);
     }
     let own = settings.sidecar_sets.len();
-    let mut identities: Vec<(usize, Declared)> = Vec::new();
-    let mut sharing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (index, set) in sets.iter().enumerate() {
+    let named: BTreeMap<&str, &SidecarSet> = sets.iter().rev().map(|set| (set.name(), set)).collect();
+    let claims: Vec<Claims<'_>> = sets.iter().map(Claims::of).collect();
+    let mut rivals = Compared { left: COMPARISONS_MAX, ..Compared::default() };
+    for (index, (set, claims_of)) in sets.iter().zip(&claims).enumerate() {
         let mut wrong = validate_manifest(set);
-        canary::check_base(set, &sets, &mut wrong);
+        let base = set.canary_of().and_then(|base| named.get(base)).map_or(&[][..], |base| std::slice::from_ref(*base));
+        canary::check_base(set, base, &mut wrong);
         let declared = settings.gates.service_account_injection.then(|| {
             let (declared, findings) = identity::check(set, &settings.service_accounts);
             wrong.append(&mut findings.into_errors());
             declared
         });
-        // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
-        // reported once, at the later of the two.
-        let is_fine = wrong.is_empty();
-        let mut earlier = BTreeSet::new();
-        for name in conflicts::names(set) {
-            let sharers = sharing.entry(name).or_default();
-            for sharer in sharers.iter() {
-                earlier.insert(*sharer);
-            }
-            sharers.push(index);
-        }
-        if is_fine {
-            for other in earlier.iter().filter_map(|index| sets.get(*index)) {
-                conflicts::check(set, other, &mut wrong);
-            }
-        }
-        if let Some(declared) = declared.filter(|declared| is_fine && declared.service_account.is_some()) {
-            let mut findings = identity::Findings::default();
-            for (index, theirs) in &identities {
-                if let Some(other) = sets.get(*index) {
-                    service_account::conflicts::check(
-                        (set, &declared),
-                        (other, theirs),
-                        &settings.service_accounts,
-                        &mut findings,
-                    );
-                }
-            }
-            wrong.append(&mut findings.into_errors());
-            identities.push((index, declared));
+        if rivals.compare((index, claims_of), &claims, declared, settings, &mut wrong).is_err() {
+            let detail = "too many SidecarSets of the same names could meet in a Pod: they are not compared with each other; \
+                          let each select its Pods or Namespaces by a label of its own";
+            errors.push(FieldError::new(&path, Cause::TooMany, detail));
+            break;
         }
         let at = if index < own { path.index(index) } else { FieldPath::new("bundle").key(set.name()) };
         for error in wrong {
@@ -75,6 +54,58 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
     errors
 }
 
+/// The sets that were compared with each other.
+#[derive(Default)]
+struct Compared<'a> {
+    /// By what they could be in conflict over.
+    sharing: BTreeMap<String, Rivals<'a>>,
+    /// Those with an identity.
+    identities: Rivals<'a>,
+    declared: BTreeMap<usize, Declared>,
+    /// How many comparisons are left.
+    left: usize,
+}
+
+impl<'a> Compared<'a> {
+    /// Compares a set with those before it, and remembers it.
+    fn compare(
+        &mut self,
+        (index, claims): (usize, &Claims<'a>),
+        all: &[Claims<'a>],
+        declared: Option<Declared>,
+        settings: &Settings,
+        wrong: &mut Vec<FieldError>,
+    ) -> Result<(), TooMany> {
+        // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
+        // reported once, at the later of the two.
+        let is_fine = wrong.is_empty();
+        let mut earlier = BTreeSet::new();
+        for name in conflicts::names(claims.set) {
+            let sharers = self.sharing.entry(name).or_default();
+            sharers.of(claims, &mut earlier, &mut self.left)?;
+            sharers.add(index, claims);
+        }
+        if is_fine {
+            for other in earlier.iter().filter_map(|index| all.get(*index)) {
+                claims.check(other, wrong);
+            }
+        }
+        if let Some(declared) = declared.filter(|declared| is_fine && declared.service_account.is_some()) {
+            let mut findings = identity::Findings::default();
+            let mut earlier = BTreeSet::new();
+            self.identities.of(claims, &mut earlier, &mut self.left)?;
+            for (other, theirs) in earlier.iter().filter_map(|index| all.get(*index).zip(self.declared.get(index))) {
+                let rules = &settings.service_accounts;
+                service_account::conflicts::check_claims((claims, &declared), (other, theirs), rules, &mut findings);
+            }
+            wrong.append(&mut findings.into_errors());
+            self.identities.add(index, claims);
+            self.declared.insert(index, declared);
+        }
+        Ok(())
+    }
+}
+
 /// Adds the sets of a bundle, every byte of which is checked; a name that `sidecarSets` has, too, is an error.
 fn bundled(text: &Text, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("bundle");
@@ -83,8 +114,9 @@ fn bundled(text: &Text, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>
         Ok(bundled) => bundled,
         Err(error) => return errors.push(FieldError::new(&path, Cause::Invalid, error.to_string())),
     };
+    let mut names: BTreeSet<String> = sets.iter().map(|set| set.name().to_owned()).collect();
     for set in bundled {
-        if sets.iter().any(|own| own.name() == set.name()) {
+        if !names.insert(set.name().to_owned()) {
             errors.push(FieldError::duplicate(&path.key(set.name()), set.name()));
         }
         sets.push(set);

@@ -66,9 +66,8 @@ fn judge_url(text: &str, at: &Place<'_>, judgement: &mut Judgement) {
 /// Whether a URL has the path of this Shoot's managed issuer, `/projects/<project>/shoots/<uid>/issuer` (D20). The host
 /// is the discovery server's, and the project that of the namespace, neither of which a policy knows; the uid says it.
 fn is_managed_url(url: &str, uid: &str) -> bool {
-    let end = ["/shoots/", uid, "/issuer"].concat();
     let project = Url::parse(url)
         .and_then(|url| url.path.strip_prefix(b"/projects/"))
-        .and_then(|path| path.strip_suffix(end.as_bytes()));
+        .and_then(|path| path.strip_suffix(b"/issuer")?.strip_suffix(uid.as_bytes())?.strip_suffix(b"/shoots/"));
     !uid.is_empty() && project.is_some_and(|project| !project.is_empty() && !project.contains(&b'/'))
 }

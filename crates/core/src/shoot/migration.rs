@@ -3,6 +3,8 @@
 //! A token says who issued it, and kube-apiserver accepts the issuer and the accepted ones only. From the default
 //! issuer on nothing is needed (W2): Gardener goes on accepting it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::config::Signer;
@@ -21,7 +23,10 @@ const CHECKLIST: &str = " is removed and its tokens stop working. First: short-l
 pub(super) const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
 
 pub(super) fn judge(change: &Change<'_>, annotations: &Value, migration: Migration, judgement: &mut Judgement) {
-    let accepts = |issuer: &str| change.signer == Signer::Custom(issuer) || change.new.accepted.contains(&issuer);
+    let accepted: BTreeSet<&str> = change.new.accepted.iter().copied().collect();
+    let accepts = |issuer: &str| change.signer == Signer::Custom(issuer) || accepted.contains(issuer);
+    let acknowledged: BTreeSet<&str> =
+        json::text(annotations, &[ACKNOWLEDGED]).split(',').map(str::trim_ascii).collect();
     let at = change.at.child("acceptedIssuers");
     let signer_changes = change.signer != change.old_signer;
     if let Signer::Custom(issuer) = change.old_signer
@@ -39,12 +44,8 @@ pub(super) fn judge(change: &Change<'_>, annotations: &Value, migration: Migrati
         if signer_changes {
             judgement.forbidden.forbidden(&at, &[&quoted, BOTH_AT_ONCE].concat());
         }
-        if !is_acknowledged(issuer, json::text(annotations, &[ACKNOWLEDGED])) {
+        if !acknowledged.contains(issuer) {
             judgement.warn(&[&quoted, CHECKLIST, "annotation ", ACKNOWLEDGED]);
         }
     }
-}
-
-fn is_acknowledged(issuer: &str, acknowledged: &str) -> bool {
-    acknowledged.split(',').any(|named| named.trim_ascii() == issuer)
 }

@@ -1,6 +1,7 @@
 //! Conflicts with other `SidecarSet`s (V-50 to V-55, Q-1, Q-5).
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -8,29 +9,164 @@ use crate::field::{FieldError, Report};
 use crate::json;
 use crate::node::Node;
 use crate::schema::{self, Style};
-use crate::selector::{Selector, overlap};
+use crate::selector::{Possible, Selector};
 use crate::sidecar_set::SidecarSet;
 
 const PATCHES: &str = "patchPodMetadata";
+
+/// What a `SidecarSet` wants of its Pods, indexed: a comparison of two takes as long as the smaller is
+/// (`serviceaccounts.md` E18).
+pub struct Claims<'a> {
+    /// The set.
+    pub set: &'a SidecarSet,
+    containers: BTreeMap<&'a str, Vec<usize>>,
+    init_containers: BTreeMap<&'a str, Vec<usize>>,
+    volumes: BTreeMap<&'a str, Vec<usize>>,
+    patches: BTreeMap<&'a str, Patches<'a>>,
+    selector: OnceCell<Option<Possible<'a>>>,
+    namespaces: OnceCell<Option<Possible<'a>>>,
+}
+
+/// What a `SidecarSet` does with one annotation.
+#[derive(Default)]
+struct Patches<'a> {
+    /// The entries of `patchPodMetadata` that write it, and their policies.
+    entries: Vec<(usize, &'a str)>,
+    /// Whether one of them replaces what a Pod has.
+    overwrites: bool,
+    /// Whether one of them changes what a Pod has.
+    changes: bool,
+}
+
+impl<'a> Claims<'a> {
+    /// What `set` wants.
+    pub fn of(set: &'a SidecarSet) -> Self {
+        let mut patches: BTreeMap<&'a str, Patches<'a>> = BTreeMap::new();
+        for (index, patch) in json::items(set.as_value(), &["spec", PATCHES]).iter().enumerate() {
+            let policy = json::text(patch, &["patchPolicy"]);
+            for (key, _) in json::object(patch, &["annotations"]).into_iter().flatten() {
+                let patches = patches.entry(key).or_default();
+                patches.entries.push((index, policy));
+                patches.overwrites |= policy == "Overwrite";
+                patches.changes |= policy != "Retain";
+            }
+        }
+        Self {
+            set,
+            containers: by_name(set.containers()),
+            init_containers: by_name(set.init_containers()),
+            volumes: by_name(set.volumes()),
+            patches,
+            selector: OnceCell::new(),
+            namespaces: OnceCell::new(),
+        }
+    }
+
+    /// The labels of its Pods; `None` where it has no selector.
+    pub fn selector(&self) -> Option<&Possible<'a>> {
+        self.selector.get_or_init(|| self.possible("selector")).as_ref()
+    }
+
+    /// The labels of its namespaces; `None` where it is every namespace.
+    pub fn namespaces(&self) -> Option<&Possible<'a>> {
+        self.namespaces.get_or_init(|| self.possible("namespaceSelector")).as_ref()
+    }
+
+    fn possible(&self, field: &str) -> Option<Possible<'a>> {
+        self.set.spec(&[field]).map(|selector| Possible::of(&Selector::parse_known(selector)))
+    }
+
+    /// Whether some Pod in some namespace is selected by both.
+    pub fn may_meet(&self, other: &Claims<'_>) -> bool {
+        // No namespace selector means every namespace; no selector means no Pod.
+        self.namespaces().zip(other.namespaces()).is_none_or(|(own, theirs)| own.overlaps(theirs))
+            && self.selector().zip(other.selector()).is_some_and(|(own, theirs)| own.overlaps(theirs))
+    }
+
+    /// [`check`].
+    pub fn check(&self, other: &Claims<'_>, errors: &mut Vec<FieldError>) {
+        if are_related(self.set, other.set) {
+            return;
+        }
+        let mut found = Vec::new();
+        let object = Node::root(self.set.as_value());
+        let spec = object.part("spec");
+        for (list, own, theirs) in [
+            ("initContainers", &self.init_containers, &other.init_containers),
+            ("containers", &self.containers, &other.containers),
+        ] {
+            let wrong = about(other.set, "has a container of this name for the same Pods");
+            for (name, index) in common(own, theirs) {
+                found.invalid(&spec.place.item(list, index).child("name"), name, &wrong);
+            }
+        }
+        let wrong = about(other.set, "has another volume of this name for the same Pods");
+        for (name, index) in common(&self.volumes, &other.volumes) {
+            if self.differs(name, index, other) {
+                found.invalid(&spec.place.item("volumes", index), name, &wrong);
+            }
+        }
+        self.check_annotations(other, &spec, &mut found);
+        // Whether they can meet is the dear question.
+        if !found.is_empty() && self.may_meet(other) {
+            errors.append(&mut found);
+        }
+    }
+
+    /// Whether a volume is another than the first of this name in `other`.
+    fn differs(&self, name: &str, index: usize, other: &Claims<'_>) -> bool {
+        let theirs = other.volumes.get(name).and_then(|indices| other.set.volumes().get(*indices.first()?));
+        self.set.volumes().get(index).zip(theirs).is_some_and(|(own, theirs)| canonical(own) != canonical(theirs))
+    }
+
+    fn check_annotations(&self, other: &Claims<'_>, spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+        let wrong = about(other.set, "patches this annotation of the same Pods");
+        let mut clashes = BTreeSet::new();
+        for key in shared(&self.patches, &other.patches) {
+            let Some((own, theirs)) = self.patches.get(key).zip(other.patches.get(key)) else { continue };
+            // Both change what a Pod has, and one replaces it.
+            let clash = |policy: &str| policy != "Retain" && (theirs.overwrites || (theirs.changes && policy == "Overwrite"));
+            clashes.extend(own.entries.iter().filter(|(_, policy)| clash(policy)).map(|(index, _)| (*index, key)));
+        }
+        for (index, key) in clashes {
+            let entry = spec.place.item(PATCHES, index);
+            errors.invalid(&entry.child("annotations").key(key), key, &wrong);
+        }
+    }
+}
+
+fn by_name(items: &[Value]) -> BTreeMap<&str, Vec<usize>> {
+    let mut names: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, item) in items.iter().enumerate() {
+        names.entry(json::text(item, &["name"])).or_default().push(index);
+    }
+    names
+}
+
+/// The keys of both maps, looked up for those of the smaller one.
+fn shared<'k, T, U>(own: &BTreeMap<&'k str, T>, theirs: &BTreeMap<&str, U>) -> Vec<&'k str> {
+    if own.len() <= theirs.len() {
+        return own.keys().copied().filter(|key| theirs.contains_key::<str>(key)).collect();
+    }
+    theirs.keys().filter_map(|key| own.get_key_value::<str>(key)).map(|(key, _)| *key).collect()
+}
+
+/// Names that both have, each with the index in the first list, in its order.
+fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<usize>>) -> Vec<(&'k str, usize)> {
+    let mut found = Vec::new();
+    for name in shared(own, theirs) {
+        found.extend(own.get(name).into_iter().flatten().map(|index| (name, *index)));
+    }
+    found.sort_by_key(|(_, index)| *index);
+    found
+}
 
 /// Compares `set` with another `SidecarSet` that could be injected into the same Pod: containers, init containers and
 /// volumes must not share a name (equal volumes may), and neither side may overwrite an annotation of the other.
 ///
 /// A canary and its base are never compared; two canaries of one base are.
 pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    if are_related(set, other) {
-        return;
-    }
-    let before = errors.len();
-    let object = Node::root(set.as_value());
-    let spec = object.part("spec");
-    check_names(&spec, other, errors);
-    check_volumes(&spec, other, errors);
-    check_annotations(&spec, other, errors);
-    // Whether they can meet is the dear question, and settings ask it of every pair.
-    if errors.len() > before && !may_meet(set, other) {
-        errors.truncate(before);
-    }
+    Claims::of(set).check(&Claims::of(other), errors);
 }
 
 /// Everything over which two `SidecarSet`s can be in conflict. Only sets that share one of these are compared: of a
@@ -57,39 +193,11 @@ pub fn are_related(set: &SidecarSet, other: &SidecarSet) -> bool {
 
 /// Whether some Pod in some namespace is selected by both.
 pub fn may_meet(set: &SidecarSet, other: &SidecarSet) -> bool {
-    let both = |field: &str| Some((set.spec(&[field])?, other.spec(&[field])?));
-    let overlapping =
-        |(one, another): (&Value, &Value)| overlap(&Selector::parse_known(one), &Selector::parse_known(another));
-    // No namespace selector means every namespace; no selector means no Pod.
-    both("namespaceSelector").is_none_or(overlapping) && both("selector").is_some_and(overlapping)
-}
-
-fn check_names(spec: &Node<'_, '_>, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    for (list, theirs) in [("initContainers", other.init_containers()), ("containers", other.containers())] {
-        for container in spec.items(list) {
-            if named(theirs, container.text("name")).is_some() {
-                let wrong = about(other, "has a container of this name for the same Pods");
-                container.invalid("name", &wrong, errors);
-            }
-        }
-    }
-}
-
-fn check_volumes(spec: &Node<'_, '_>, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    for volume in spec.items("volumes") {
-        let name = volume.text("name");
-        if named(other.volumes(), name).is_some_and(|theirs| canonical(theirs) != canonical(volume.value)) {
-            errors.invalid(&volume.place, name, &about(other, "has another volume of this name for the same Pods"));
-        }
-    }
+    Claims::of(set).may_meet(&Claims::of(other))
 }
 
 fn about(other: &SidecarSet, wrong: &str) -> String {
     ["SidecarSet \"", other.name(), "\" ", wrong].concat()
-}
-
-fn named<'v>(items: &'v [Value], name: &str) -> Option<&'v Value> {
-    items.iter().find(|item| json::text(item, &["name"]) == name)
 }
 
 /// The text that says what a volume is, however it is written: order of keys, zero values, units.
@@ -97,29 +205,4 @@ fn canonical(volume: &Value) -> String {
     let mut text = String::new();
     schema::write_objects(&mut text, Some(&Value::Array(vec![volume.clone()])), &schema::VOLUME, Style::Declared);
     text
-}
-
-fn check_annotations(spec: &Node<'_, '_>, other: &SidecarSet, errors: &mut Vec<FieldError>) {
-    let others = Node::root(other.as_value());
-    let others = others.part("spec");
-    for own in spec.items(PATCHES) {
-        for (key, _) in json::string_map(own.value, &["annotations"]) {
-            let clashes = others.list(PATCHES).iter().any(|theirs| {
-                json::at(theirs, &["annotations", key]).is_some() && clash(policy(own.value), policy(theirs))
-            });
-            if clashes {
-                let wrong = about(other, "patches this annotation of the same Pods");
-                errors.invalid(&own.at("annotations").key(key), key, &wrong);
-            }
-        }
-    }
-}
-
-fn policy(patch: &Value) -> &str {
-    json::text(patch, &["patchPolicy"])
-}
-
-/// Whether two patches of one annotation are in conflict: both change what a Pod has, and one replaces it.
-fn clash(own: &str, theirs: &str) -> bool {
-    own != "Retain" && theirs != "Retain" && (own == "Overwrite" || theirs == "Overwrite")
 }

@@ -19,7 +19,7 @@ pub(super) fn inputs() -> Vec<Input> {
 fn guarded(name: &str, request: Value) -> Input {
     let settings =
         json!({"sidecarSets": [sets::rich("agent")], "featureGates": gate(), "serviceAccounts": sets::rules()});
-    Input::validate(name, request).with("settings", settings).with("objects", clusters::objects())
+    Input::validate(name, request).with("settings", settings).with("objects", clusters::objects()).about(&["/request"])
 }
 
 fn ephemeral() -> Input {

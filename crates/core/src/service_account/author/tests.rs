@@ -24,7 +24,7 @@ impl Cluster {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.borrow().iter().map(|asked| format!("{} {}", shown(&asked.atom), place(&asked.namespace))).collect()
+        self.asked.borrow().iter().map(|asked| format!("{} {}", shown(asked.atom.as_permission()), place(&asked.namespace))).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! ServiceAccounts, Roles and RoleBindings: what is merged, what is in use, what every namespace needs (G8, C4).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Findings, forbidden, is_exempt, is_terminating, name, reserved, unreadable};
@@ -111,7 +113,7 @@ fn deletion(
 /// C4, dangling references: a token Secret in the list of a ServiceAccount is a token that does not expire.
 fn added_references(change: Change<'_>, findings: &mut Findings) {
     let list = |object| json::items(object, &["secrets"]).iter().map(|entry| json::text(entry, &["name"]));
-    let before: Vec<&str> = list(change.old_object).collect();
+    let before: BTreeSet<&str> = list(change.old_object).collect();
     for secret in list(change.object).filter(|secret| !before.contains(secret)) {
         findings.warnings.push(format!(
             "ServiceAccount \"{}\" now refers to the Secret \"{secret}\"; tokens are requested by need, references are \
