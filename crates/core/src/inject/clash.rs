@@ -3,12 +3,12 @@
 //! The reference lets a sidecar take the place of an app container of the same name. Here that is refused, unless
 //! the Pod's own record says that the container came from the same `SidecarSet`: then the Pod is being admitted again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::container::{self, List};
-use super::records::Records;
+use super::records::{Record, Records};
 use crate::field::Place;
 use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
@@ -18,7 +18,10 @@ use crate::sidecar_set::{self, SidecarSet};
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut owners: BTreeMap<String, Claim<'_>> = BTreeMap::new();
+    let there = There::of(pod);
     for set in sets {
+        let record = records.get(set.name());
+        let ours = Ours { has_record: record.is_some(), listed: record.map(Record::listed).unwrap_or_default() };
         for (list, index, sidecar) in sidecars(set) {
             for name in container::names_in_pod(sidecar, list) {
                 let claim = Claim { set: set.name(), list, index, base: pod::name(sidecar) };
@@ -31,7 +34,7 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
                     Some(owner) if (owner.list, owner.base) == (list, claim.base) => {}
                     Some(_) => reasons.push(claim.against_itself(&name)),
                     None => {
-                        if let Some(other) = taken(pod, set, (list, sidecar), &name, records) {
+                        if let Some(other) = there.taken((list, sidecar), &name, &ours) {
                             reasons.push(claim.against_pod(&name, other));
                         }
                         owners.insert(name, claim);
@@ -54,29 +57,47 @@ pub fn sidecars(set: &SidecarSet) -> std::vec::IntoIter<(List, usize, &Value)> {
     sidecars.into_iter()
 }
 
-/// The list of the Pod in which a container that is not ours has the name already.
-fn taken(
-    pod: Pod<'_>,
-    set: &SidecarSet,
-    (list, sidecar): (List, &Value),
-    name: &str,
-    records: &Records,
-) -> Option<List> {
-    let (own, (other, others)) = match list {
-        List::Init => (pod.init_containers(), (List::Containers, pod.containers())),
-        List::Containers => (pod.containers(), (List::Init, pod.init_containers())),
-    };
-    if others.iter().any(|container| pod::name(container) == name) {
-        return Some(other);
+/// What the record of a `SidecarSet` says.
+struct Ours<'a> {
+    has_record: bool,
+    listed: BTreeSet<&'a str>,
+}
+
+/// The containers of a Pod by name.
+struct There<'a> {
+    containers: BTreeMap<&'a str, Vec<&'a Value>>,
+    init_containers: BTreeMap<&'a str, Vec<&'a Value>>,
+}
+
+impl<'a> There<'a> {
+    fn of(pod: Pod<'a>) -> Self {
+        let by_name = |containers: &'a [Value]| {
+            let mut names: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+            for container in containers {
+                names.entry(pod::name(container)).or_default().push(container);
+            }
+            names
+        };
+        Self { containers: by_name(pod.containers()), init_containers: by_name(pod.init_containers()) }
     }
-    let record = records.get(set.name());
-    let lists = record.is_some_and(|record| record.lists(pod::name(sidecar)));
-    // Plain init containers are never listed (M-28): for them the variable that every sidecar has must do.
-    let is_plain_init = list == List::Init && !sidecar_set::is_native(sidecar);
-    let is_ours =
-        |container: &Value| if is_plain_init { record.is_some() && pod::is_injected(container) } else { lists };
-    let taken = own.iter().any(|container| pod::name(container) == name && !is_ours(container));
-    taken.then_some(list)
+
+    /// The list of the Pod in which a container that is not ours has the name already.
+    fn taken(&self, (list, sidecar): (List, &Value), name: &str, ours: &Ours<'_>) -> Option<List> {
+        let (own, (other, others)) = match list {
+            List::Init => (&self.init_containers, (List::Containers, &self.containers)),
+            List::Containers => (&self.containers, (List::Init, &self.init_containers)),
+        };
+        if others.contains_key(name) {
+            return Some(other);
+        }
+        // Plain init containers are never listed (M-28): for them the variable that every sidecar has must do.
+        let is_plain_init = list == List::Init && !sidecar_set::is_native(sidecar);
+        let is_listed = ours.listed.contains(pod::name(sidecar));
+        let is_ours = |container: &Value| {
+            if is_plain_init { ours.has_record && pod::is_injected(container) } else { is_listed }
+        };
+        own.get(name)?.iter().any(|container| !is_ours(container)).then_some(list)
+    }
 }
 
 /// A sidecar that wants a name.

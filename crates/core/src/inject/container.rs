@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::sources::{self, Missing, Own};
+use super::sources::Taken;
 use crate::json;
 use crate::names;
 use crate::pod;
@@ -73,27 +73,18 @@ pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
 /// resourcesPolicy computed them (E-3).
 pub fn build(
     set: &str,
-    sidecar: &Value,
-    list: List,
+    (list, sidecar): (List, &Value),
     resources: Option<Value>,
-    own: &Own<'_>,
-    missing: &mut Vec<Missing>,
+    taken: &Taken<'_>,
 ) -> Vec<Sidecar> {
-    let mut container = json::Object::new();
-    // Not `collect`, which compiles a sort of its own.
-    for (key, value) in sidecar.as_object().into_iter().flatten() {
-        if !SIDECAR_FIELDS.contains(&key.as_str()) {
-            container.insert(key.clone(), value.clone());
-        }
-    }
+    let fields = sidecar.as_object().into_iter().flatten().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str()));
+    let mut container: json::Object = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
-    let (mounts, expanded) = sources::shared_mounts(set, sidecar, own);
-    let mut variables = sources::transferred(sidecar, own, missing);
-    variables.extend_from_slice(&expanded);
-    container.insert("env".to_owned(), Value::Array(merged_env(json::items(sidecar, &["env"]), &variables)));
-    share(&mut container, sidecar, &mounts, &sources::shared_devices(set, sidecar, own));
+    let env = merged_env(json::items(sidecar, &["env"]), &taken.variables);
+    container.insert("env".to_owned(), Value::Array(env));
+    share(&mut container, sidecar, &taken.mounts, &taken.devices);
 
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
     let mut built = Vec::new();

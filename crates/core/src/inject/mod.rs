@@ -58,13 +58,23 @@ pub struct Injected {
 struct Plan<'a> {
     init_containers: Vec<Sidecar>,
     containers: Vec<Sidecar>,
-    volumes: Vec<(&'a str, Value)>,
+    volumes: Vec<(&'a str, &'a Value)>,
     secrets: Vec<&'a Value>,
     records: Vec<Record>,
     annotations: BTreeMap<String, String>,
+    /// The half that works, by the name of the pair; written where this adds pairs.
     working: BTreeMap<String, String>,
+    has_pairs: bool,
     missing: Vec<(&'a str, String, Missing)>,
+    /// How many bytes sidecars may still take from the Pod's own containers.
+    room: usize,
+    /// The sets whose sidecars take any, and whether it is too much.
+    taking: BTreeSet<&'a str>,
+    is_too_long: bool,
 }
+
+/// The longest object that an API server takes, in bytes (kube-apiserver's limit for a request).
+const OBJECT_MAX: usize = 3 * 1024 * 1024;
 
 /// Injects `sets`, in this order, into `pod`.
 ///
@@ -107,11 +117,14 @@ impl<'a> Plan<'a> {
         context: Context<'_>,
         reasons: &mut Vec<Reason>,
     ) {
+        self.room = OBJECT_MAX.saturating_sub(json::length(pod.as_value(), OBJECT_MAX));
         let targets = resources::Targets::of(pod, sets, records);
         let own = Own::of(pod, sets, context.hides_tokens);
         for set in sets {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
+            let mut volumes: BTreeMap<&str, &Value> =
+                set.volumes().iter().map(|volume| (pod::name(volume), volume)).collect();
             for (list, index, sidecar) in clash::sidecars(set) {
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
                     Ok(resources) => resources,
@@ -124,13 +137,21 @@ impl<'a> Plan<'a> {
                     listed.insert(pod::name(sidecar).to_owned());
                 }
                 sidecars += 1;
-                self.add(set, (list, sidecar), resources, &own);
+                self.add(set, (list, sidecar), resources, &own, &mut volumes);
             }
             for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
                 self.secrets.push(secret);
             }
             if sidecars > 0 {
                 self.records.push(record(set, listed, context.now));
+            }
+        }
+        if self.is_too_long {
+            for set in &self.taking {
+                let problem =
+                    format!("makes the Pod, with what its sidecars take from it, longer than {OBJECT_MAX} bytes");
+                let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
+                reasons.push(reason(Some(set), &Place::new("spec.containers"), problem, remedy, Code::Forbidden));
             }
         }
         self.init_containers.sort_by(|one, other| one.name().cmp(other.name()));
@@ -145,18 +166,29 @@ impl<'a> Plan<'a> {
         (list, sidecar): (List, &'a Value),
         resources: Option<Value>,
         own: &Own<'_>,
+        volumes: &mut BTreeMap<&'a str, &'a Value>,
     ) {
         let mut missing = Vec::new();
-        let mut built = container::build(set.name(), sidecar, list, resources, own, &mut missing);
+        let taken = own.taken_by(set.name(), sidecar, &mut missing);
+        let length = taken.length(self.room).saturating_mul(if container::is_pair(sidecar, list) { 2 } else { 1 });
+        if length > 0 {
+            self.taking.insert(set.name());
+        }
+        let Some(room) = self.room.checked_sub(length).filter(|_| !self.is_too_long) else {
+            self.is_too_long = true;
+            return;
+        };
+        self.room = room;
+        let mut built = container::build(set.name(), (list, sidecar), resources, &taken);
         let base = pod::name(sidecar);
         for missing in missing {
             self.missing.push((set.name(), base.to_owned(), missing));
         }
         for list in ["volumeMounts", "volumeDevices"] {
             for item in json::items(sidecar, &[list]) {
-                // The set's volumes that a sidecar names (M-26); the last of a name counts.
-                if let Some(volume) = set.volumes().iter().rfind(|volume| pod::name(volume) == pod::name(item)) {
-                    self.volumes.push((set.name(), volume.clone()));
+                // The set's volumes that a sidecar names (M-26); the last of a name counts, once.
+                if let Some(volume) = volumes.remove(pod::name(item)) {
+                    self.volumes.push((set.name(), volume));
                 }
             }
         }
@@ -177,11 +209,7 @@ impl<'a> Plan<'a> {
             }
         }
         self.working.insert(base.to_owned(), [base, "-1"].concat());
-        let mut working = Object::new();
-        for (base, half) in &self.working {
-            working.insert(base.clone(), Value::String(half.clone()));
-        }
-        self.annotations.insert(names::WORKING_HOT_UPGRADE.to_owned(), go_json::to_string_sorted(&working.into()));
+        self.has_pairs = true;
     }
 }
 
@@ -209,9 +237,10 @@ fn apply(
     warnings.append(&mut warnings::job(source, &plan.containers));
 
     let (mut is_new, mut is_new_without_image) = (false, false);
+    let hashes: BTreeMap<&str, &str> =
+        sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))).collect();
     for record in std::mem::take(&mut plan.records) {
-        let hash = sets.iter().find(|set| set.name() == record.set);
-        let hash = hash.map_or("", |set| set.annotation(names::HASH_WITHOUT_IMAGE)).to_owned();
+        let hash = hashes.get(record.set.as_str()).copied().unwrap_or_default().to_owned();
         is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
         is_new |= records.put(record);
     }
@@ -227,13 +256,18 @@ fn apply(
     for (key, text) in std::mem::take(&mut plan.annotations) {
         annotate(&key, text);
     }
+    if plan.has_pairs {
+        let halves = std::mem::take(&mut plan.working).into_iter();
+        let working: Object = halves.map(|(base, half)| (base, Value::String(half))).collect();
+        annotate(names::WORKING_HOT_UPGRADE, go_json::to_string_sorted(&working.into()));
+    }
     let mut object = source.as_value().clone();
     set_annotations(&mut object, annotations);
 
     if let Some(spec) = object.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
         place::containers(spec, List::Init, std::mem::take(&mut plan.init_containers));
         place::containers(spec, List::Containers, std::mem::take(&mut plan.containers));
-        let shadowed = place::volumes(spec, std::mem::take(&mut plan.volumes));
+        let shadowed = place::volumes(spec, &plan.volumes);
         warnings.append(&mut warnings::shadowed(&shadowed));
         place::pull_secrets(spec, &plan.secrets);
     }

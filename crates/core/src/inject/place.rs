@@ -1,6 +1,6 @@
 //! Putting sidecars into the Pod's lists (M-23 to M-27).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -8,6 +8,9 @@ use super::container::{List, Sidecar};
 use super::readmission;
 use crate::json::{self, Object};
 use crate::pod;
+
+/// Of how many containers of one name it is asked whether they are the sidecar; the API server takes one.
+const TRIED_MAX: usize = 8;
 
 /// Puts sidecars into one of the Pod's lists: in the place of a container of the same name, else before or after all
 /// of the Pod's own (M-25). A container of ours that is there already and says what we would say stays as it is.
@@ -17,15 +20,17 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     }
     let Some(existing) = json::list_mut(spec, list.key()) else { return };
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    // A stored set may have one name twice: each of its containers gets a place of its own.
-    let mut taken = BTreeSet::new();
+    let mut free: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for (index, there) in existing.iter().enumerate() {
+        free.entry(pod::name(there).to_owned()).or_default().insert(index);
+    }
     for sidecar in sidecars {
         let Sidecar { container, before: goes_before, .. } = sidecar;
         let (mut place, mut is_ours) = (None, false);
-        for (index, there) in existing.iter().enumerate() {
-            if taken.contains(&index) || pod::name(there) != pod::name(&container) {
-                continue;
-            }
+        // A stored set may have one name twice: each of its containers gets a place of its own.
+        let mut places = free.get_mut(pod::name(&container));
+        for index in places.iter().flat_map(|places| places.iter().copied()).take(TRIED_MAX) {
+            let Some(there) = existing.get(index) else { continue };
             is_ours = readmission::covers(there, &container);
             if is_ours {
                 place = Some(index);
@@ -35,7 +40,9 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
         }
         match place.and_then(|index| Some((index, existing.get_mut(index)?))) {
             Some((index, there)) => {
-                taken.insert(index);
+                if let Some(places) = &mut places {
+                    places.remove(&index);
+                }
                 if !is_ours {
                     *there = readmission::replacement(there, container);
                 }
@@ -49,28 +56,36 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     *existing = before;
 }
 
-/// A volume of a set that gave way to one that was there already.
-#[derive(Clone, Debug, PartialEq)]
+/// A volume of a set that gave way to another one, which was there already.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shadowed<'a> {
     /// The `SidecarSet`'s name.
     pub set: &'a str,
-    /// Its volume.
-    pub volume: Value,
-    /// The volume in the Pod.
-    pub by: Value,
+    /// The volume's name.
+    pub volume: &'a str,
 }
 
-/// Appends volumes whose names are free (M-26); answers those that were not.
-pub fn volumes<'a>(spec: &mut Object, volumes: Vec<(&'a str, Value)>) -> Vec<Shadowed<'a>> {
+/// Appends volumes whose names are free (M-26); answers those that were not, where what is there is another volume.
+pub fn volumes<'a>(spec: &mut Object, volumes: &[(&'a str, &'a Value)]) -> Vec<Shadowed<'a>> {
     let mut shadowed = Vec::new();
     if volumes.is_empty() {
         return shadowed;
     }
     let Some(existing) = json::list_mut(spec, "volumes") else { return shadowed };
-    for (set, volume) in volumes {
-        match existing.iter().find(|existing| pod::name(existing) == pod::name(&volume)) {
-            Some(by) => shadowed.push(Shadowed { set, by: by.clone(), volume }),
-            None => existing.push(volume),
+    // The first of a name is the one that counts.
+    let mut indices: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, volume) in existing.iter().enumerate() {
+        indices.entry(pod::name(volume).to_owned()).or_insert(index);
+    }
+    for (set, volume) in volumes.iter().copied() {
+        let name = pod::name(volume);
+        match indices.get(name).and_then(|index| existing.get(*index)) {
+            Some(by) if readmission::covers_volume(by, volume) => {}
+            Some(_) => shadowed.push(Shadowed { set, volume: name }),
+            None => {
+                indices.insert(name.to_owned(), existing.len());
+                existing.push(volume.clone());
+            }
         }
     }
     shadowed

@@ -33,9 +33,9 @@ impl Record {
             == (&other.hash, &other.set, &other.sidecars, &other.revision)
     }
 
-    /// Whether the record lists the sidecar `name`.
-    pub fn lists(&self, name: &str) -> bool {
-        self.sidecars.as_ref().is_some_and(|sidecars| sidecars.iter().any(|sidecar| sidecar == name))
+    /// The sidecars that the record lists.
+    pub fn listed(&self) -> BTreeSet<&str> {
+        self.sidecars.iter().flatten().map(String::as_str).collect()
     }
 
     fn write(&self, out: &mut String) {

@@ -1,16 +1,18 @@
 //! resourcesPolicy: resources of a sidecar computed from those of the Pod's containers (M-14, section 5.6).
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::container::{self, List};
-use super::{clash, records::Records};
+use super::clash;
+use super::records::{Record, Records};
 use crate::expression::ResourcesPolicy;
 use crate::field::{FieldPath, Place};
 use crate::json;
 use crate::outcome::{Code, Reason};
-use crate::pattern::Pattern;
+use crate::pattern::{EFFORT_MAX, Pattern};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
 
@@ -18,6 +20,8 @@ use crate::sidecar_set::{self, SidecarSet};
 /// `SidecarSet` in effect brings (E-1).
 pub struct Targets<'a> {
     containers: Vec<&'a Value>,
+    /// How much matching is left ([`EFFORT_MAX`]).
+    effort: Cell<usize>,
 }
 
 impl<'a> Targets<'a> {
@@ -26,11 +30,10 @@ impl<'a> Targets<'a> {
     pub fn of(pod: Pod<'a>, sets: &[SidecarSet], records: &Records) -> Self {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for set in sets {
+            let listed = records.get(set.name()).map(Record::listed).unwrap_or_default();
             for (list, _, sidecar) in clash::sidecars(set) {
                 names.insert(pod::name(sidecar).to_owned());
-                if container::is_pair(sidecar, list)
-                    && records.get(set.name()).is_some_and(|record| record.lists(pod::name(sidecar)))
-                {
+                if container::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
                     for name in container::names_in_pod(sidecar, list) {
                         names.insert(name);
                     }
@@ -45,7 +48,7 @@ impl<'a> Targets<'a> {
                 }
             }
         }
-        Self { containers }
+        Self { containers, effort: Cell::new(EFFORT_MAX) }
     }
 
     /// The resources that the policy of `sidecar` computes; `None` where it has no policy (E-3).
@@ -82,7 +85,13 @@ impl<'a> Targets<'a> {
             .map_err(|problem| of_pattern(format!("\"{regex}\": {problem}"), "correct the expression"))?;
         let mut targets = Vec::new();
         for target in &self.containers {
-            if pattern.is_match(pod::name(target)) {
+            let name = pod::name(target);
+            let Some(left) = self.effort.get().checked_sub(pattern.effort(name)) else {
+                let problem = ["\"", regex, "\" is too much work for so many containers of the Pod"].concat();
+                return Err(of_pattern(problem, "write a shorter expression, or fewer resourcesPolicies"));
+            };
+            self.effort.set(left);
+            if pattern.is_match(name) {
                 targets.push(*target);
             }
         }

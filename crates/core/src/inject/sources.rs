@@ -1,5 +1,6 @@
 //! What sidecars take from the Pod's own containers: mounts, devices and environment variables (M-15, M-16, M-19).
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -29,6 +30,46 @@ pub struct Own<'a> {
     containers: Vec<Source<'a>>,
     /// The sets whose sidecars get a token.
     owners: BTreeSet<&'a str>,
+    /// What is shared with sidecars that get no token, and with those that get one.
+    offers: [OnceCell<Offer<'a>>; 2],
+    /// The last variable of each name, by container.
+    variables: OnceCell<BTreeMap<&'a str, BTreeMap<&'a str, &'a Value>>>,
+}
+
+/// What every sidecar that shares gets, made once for all of them (`serviceaccounts.md` E18).
+#[derive(Clone, Debug, Default)]
+struct Offer<'a> {
+    /// The first mount of each path.
+    mounts: Vec<&'a Value>,
+    /// The first device of each path.
+    devices: Vec<&'a Value>,
+    /// The variables that the mounts' `subPathExpr`s need, each once.
+    variables: Vec<&'a Value>,
+}
+
+/// What one sidecar takes from the Pod's own containers.
+#[derive(Clone, Debug, Default)]
+pub struct Taken<'a> {
+    /// Volume mounts (M-15).
+    pub mounts: Vec<&'a Value>,
+    /// Volume devices (M-19).
+    pub devices: Vec<&'a Value>,
+    /// Environment variables: those that it names (M-16), then those that its mounts need.
+    pub variables: Vec<&'a Value>,
+}
+
+impl Taken<'_> {
+    /// How long it is at most, as JSON in bytes; whatever is more than `limit` may count as a little more than that.
+    pub fn length(&self, limit: usize) -> usize {
+        let mut left = limit;
+        for item in self.mounts.iter().chain(&self.devices).chain(&self.variables) {
+            match left.checked_sub(json::length(item, left)) {
+                Some(less) => left = less,
+                None => return limit.saturating_add(1),
+            }
+        }
+        limit - left
+    }
 }
 
 /// A container, and what of it may be shared.
@@ -82,56 +123,73 @@ impl<'a> Own<'a> {
         let own = pod.containers().iter().filter(is_own);
         let containers = own.map(|container| Source::of(container, volumes.as_ref())).collect();
         let asking = hidden.map_or(&[][..], |hidden| hidden.asking);
-        Self { pod, containers, owners: asking.iter().map(|set| set.sidecar_set.as_str()).collect() }
+        let owners = asking.iter().map(|set| set.sidecar_set.as_str()).collect();
+        Self { pod, containers, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
-    /// Whether a sidecar of this set may share `item`.
-    fn shares(&self, set: &str, item: &Shared<'_>) -> bool {
-        !item.is_in_the_way || !self.owners.contains(set)
+    /// What a sidecar of this set takes. `missing` learns what it asks for and is not there.
+    pub fn taken_by(&self, set: &str, sidecar: &Value, missing: &mut Vec<Missing>) -> Taken<'a> {
+        let [without_token, with_token] = &self.offers;
+        let is_owner = self.owners.contains(set);
+        let offer = || if is_owner { with_token } else { without_token }.get_or_init(|| Offer::of(self, is_owner));
+        let mut taken = Taken { variables: transferred(sidecar, self, missing), ..Taken::default() };
+        if shares(sidecar, "shareVolumePolicy") {
+            taken.mounts.clone_from(&offer().mounts);
+            taken.variables.extend(&offer().variables);
+        }
+        if shares(sidecar, "shareVolumeDevicePolicy") {
+            taken.devices.clone_from(&offer().devices);
+        }
+        taken
+    }
+
+    /// The last variable of each name in the containers of this name; `None` where there is none.
+    fn variables_of(&self, name: &str) -> Option<&BTreeMap<&'a str, &'a Value>> {
+        let by_container = self.variables.get_or_init(|| {
+            let mut all: BTreeMap<&str, BTreeMap<&str, &Value>> = BTreeMap::new();
+            for Source { container, .. } in &self.containers {
+                let variables = json::items(container, &["env"]).iter().map(|variable| (pod::name(variable), variable));
+                all.entry(pod::name(container)).or_default().extend(variables);
+            }
+            all
+        });
+        by_container.get(name)
+    }
+}
+
+impl<'a> Offer<'a> {
+    /// What sidecars share; those that get a token share nothing that is in its way. Of each path and name the first counts,
+    /// since that is the one a sidecar gets.
+    fn of(own: &Own<'a>, is_owner: bool) -> Self {
+        let mut offer = Self::default();
+        let (mut paths, mut device_paths, mut names) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for Source { container, mounts, devices } in &own.containers {
+            let offered = |shared: &&Shared<'a>| !is_owner || !shared.is_in_the_way;
+            let mut wanted = Vec::new();
+            for Shared { item: mount, .. } in mounts.iter().filter(offered) {
+                expansions(json::text(mount, &["subPathExpr"]), &mut wanted);
+                if paths.insert(json::text(mount, &["mountPath"])) {
+                    offer.mounts.push(mount);
+                }
+            }
+            let devices = devices.iter().filter(offered).map(|device| device.item);
+            offer.devices.extend(devices.filter(|device| device_paths.insert(json::text(device, &["devicePath"]))));
+            if wanted.is_empty() {
+                continue;
+            }
+            // The first of a name wins.
+            let env: BTreeMap<&str, &Value> =
+                json::items(container, &["env"]).iter().rev().map(|variable| (pod::name(variable), variable)).collect();
+            let found = wanted.into_iter().filter_map(|name| env.get(name).copied());
+            offer.variables.extend(found.filter(|variable| names.insert(pod::name(variable))));
+        }
+        offer
     }
 }
 
 /// Whether a sharing policy of a sidecar is on.
 fn shares(sidecar: &Value, policy: &str) -> bool {
     json::text(sidecar, &[policy, "type"]) == "enabled"
-}
-
-/// The volume mounts that a sidecar shares, and the environment variables that their `subPathExpr`s need (M-15).
-pub fn shared_mounts<'a>(set: &str, sidecar: &Value, own: &Own<'a>) -> (Vec<&'a Value>, Vec<&'a Value>) {
-    let (mut mounts, mut variables) = (Vec::new(), Vec::new());
-    if !shares(sidecar, "shareVolumePolicy") {
-        return (mounts, variables);
-    }
-    for Source { container, mounts: shared, .. } in &own.containers {
-        let mut wanted = Vec::new();
-        for Shared { item: mount, .. } in shared.iter().filter(|mount| own.shares(set, mount)) {
-            mounts.push(*mount);
-            expansions(json::text(mount, &["subPathExpr"]), &mut wanted);
-        }
-        if wanted.is_empty() {
-            continue;
-        }
-        // The first of a name wins.
-        let mut env = BTreeMap::new();
-        for variable in json::items(container, &["env"]).iter().rev() {
-            env.insert(pod::name(variable), variable);
-        }
-        for name in wanted {
-            if let Some(variable) = env.get(name) {
-                variables.push(*variable);
-            }
-        }
-    }
-    (mounts, variables)
-}
-
-/// The volume devices that a sidecar shares (M-19).
-pub fn shared_devices<'a>(set: &str, sidecar: &Value, own: &Own<'a>) -> Vec<&'a Value> {
-    if !shares(sidecar, "shareVolumeDevicePolicy") {
-        return Vec::new();
-    }
-    let devices = own.containers.iter().flat_map(|source| &source.devices);
-    devices.filter(|device| own.shares(set, device)).map(|device| device.item).collect()
 }
 
 /// The names in the `$(NAME)` expansions of a `subPathExpr`: a name is a letter, `-`, `.` or `_`, then those and
@@ -171,7 +229,7 @@ pub enum Missing {
 
 /// The variables that a sidecar takes over, in the order of its transferEnv entries and by name inside each (M-16).
 /// `missing` learns what is not there: the reference leaves it out without a word.
-pub fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
+fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
     for entry in json::items(sidecar, &["transferEnv"]) {
         let mut wanted = BTreeSet::new();
@@ -210,21 +268,11 @@ fn take<'a>(
     if wanted.is_empty() {
         return;
     }
-    let mut is_there = false;
-    let mut env = BTreeMap::new();
-    for Source { container, .. } in &own.containers {
-        if pod::name(container) == source {
-            is_there = true;
-            // The last of a name wins, in the container and among containers.
-            for variable in json::items(container, &["env"]) {
-                env.insert(pod::name(variable), variable);
-            }
-        }
-    }
-    if !is_there {
+    // The last of a name wins, in the container and among containers.
+    let Some(env) = own.variables_of(source) else {
         missing.push(Missing::Container(source.to_owned()));
         return;
-    }
+    };
     for wanted in wanted {
         match env.get(wanted) {
             Some(variable) => variables.push(variable),

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::clash;
 use super::container::Sidecar;
 use super::place::Shadowed;
-use super::readmission;
 use super::sources::Missing;
 use crate::json;
 use crate::pod::{self, Pod};
@@ -33,19 +32,19 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
 
 /// Volumes of a set that gave way to a different volume of the same name (M-26).
 pub fn shadowed(shadowed: &[Shadowed<'_>]) -> Vec<String> {
-    let mut unique = BTreeSet::new();
-    for Shadowed { set, volume, by } in shadowed {
-        if !readmission::covers_volume(by, volume) {
+    let unique: BTreeSet<String> = shadowed
+        .iter()
+        .map(|Shadowed { set, volume }| {
             let text = [
                 "SidecarSet ",
                 set,
                 ": volume \"",
-                pod::name(volume),
+                volume,
                 "\" is already in the Pod with another definition, which is used; rename one of them if that is not meant",
             ];
-            unique.insert(text.concat());
-        }
-    }
+            text.concat()
+        })
+        .collect();
     unique.into_iter().collect()
 }
 

@@ -132,6 +132,28 @@ pub const fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// How long a value is as compact JSON, in bytes, apart from what has to be escaped. Whatever is more than `limit` may
+/// count as a little more than that.
+pub fn length(value: &Value, limit: usize) -> usize {
+    let sum = |members: &mut dyn Iterator<Item = (usize, &Value)>| {
+        let mut sum = 2_usize;
+        for (own, member) in members {
+            if sum > limit {
+                break;
+            }
+            sum = sum.saturating_add(own + 1).saturating_add(length(member, limit - sum));
+        }
+        sum
+    };
+    match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Number(number) => number.as_str().len(),
+        Value::String(text) => text.len() + 2,
+        Value::Array(list) => sum(&mut list.iter().map(|item| (0, item))),
+        Value::Object(object) => sum(&mut object.iter().map(|(key, member)| (key.len() + 3, member))),
+    }
+}
+
 /// The depth of `value`: 0 for a scalar, one more than the deepest member for a container. Stops at `limit`.
 pub fn depth(value: &Value, limit: usize) -> usize {
     if limit == 0 {

@@ -17,6 +17,11 @@ use program::Program;
 #[derive(Clone, Debug)]
 pub struct Pattern(Program);
 
+/// No text that is longer is a name of Kubernetes: the longest are keys of annotations, with 317 bytes.
+const TEXT_MAX: usize = 512;
+/// How much all matches of one request may take together: steps of expressions times bytes of texts (E18).
+pub const EFFORT_MAX: usize = 8_000_000;
+
 impl Pattern {
     /// Compiles an expression. The error says what is wrong and what to use instead.
     ///
@@ -26,8 +31,14 @@ impl Pattern {
         parse::parse(text).map(Self)
     }
 
-    /// Whether the expression matches anywhere in `text`. Takes time in proportion to both.
+    /// Whether the expression matches anywhere in `text`. Takes time in proportion to both. A text of more than 512 bytes is
+    /// no name, and does not match.
     pub fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(text)
+        text.len() <= TEXT_MAX && self.0.is_match(text)
+    }
+
+    /// What a match of `text` takes at most; the sum of all is compared with [`EFFORT_MAX`].
+    pub fn effort(&self, text: &str) -> usize {
+        if text.len() > TEXT_MAX { 1 } else { self.0.steps.len().saturating_add(1).saturating_mul(text.len() + 1) }
     }
 }

@@ -11,8 +11,8 @@ use crate::format;
 const REPEAT_MAX: u32 = 1000;
 /// How deep parts may be nested; parsing recurses.
 const DEPTH_MAX: usize = 50;
-/// The most steps: repetitions of repetitions multiply.
-const STEPS_MAX: usize = 1 << 19;
+/// The most steps: repetitions of repetitions multiply, and each step is taken for each character of a text.
+const STEPS_MAX: usize = 1 << 13;
 
 const TOO_DEEP: &str = "it is nested too deeply";
 const OPEN_CLASS: &str = "a bracket is not closed";
@@ -54,6 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Program, String> {
     if part.depth > DEPTH_MAX {
         return Err(TOO_DEEP.to_owned());
     }
+    distance(part.steps.len())?;
     Ok(Program { steps: part.steps, classes: parser.classes })
 }
 

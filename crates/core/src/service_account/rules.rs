@@ -152,8 +152,15 @@ impl Rules {
     }
 }
 
-/// Whether a glob matches a whole text: `*` is any number of characters, `?` is one.
+/// The longest glob, and the longest text that one matches, in bytes: a namespace, a slash and a name are less.
+pub const GLOB_MAX: usize = 512;
+
+/// Whether a glob matches a whole text: `*` is any number of characters, `?` is one. Neither may have more than
+/// [`GLOB_MAX`] bytes: the work is their product.
 pub fn matches(glob: &str, text: &str) -> bool {
+    if glob.len().max(text.len()) > GLOB_MAX {
+        return false;
+    }
     let (mut glob, mut text) = (glob.chars(), text.chars());
     // The last star, and where the text was when it was met: it takes one more character each time.
     let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;

@@ -8,7 +8,7 @@ use crate::format;
 use crate::json;
 use crate::service_account::declared;
 use crate::service_account::permissions;
-use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise, Rules};
+use crate::service_account::rules::{Allowed, GLOB_MAX, Judgement, OnAppAccount, Otherwise, Rules};
 
 /// Values of an enumeration, as they are written.
 type Names<T> = [(&'static str, T)];
@@ -114,6 +114,10 @@ fn texts(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<Stri
     let mut texts = Vec::new();
     for (index, item) in items(value, at, errors).into_iter().enumerate() {
         match item {
+            Value::String(text) if text.len() > GLOB_MAX => {
+                let detail = format!("may have at most {GLOB_MAX} bytes");
+                errors.push(FieldError::new(&at.index(index), Cause::TooLong, detail));
+            }
             Value::String(text) if !text.is_empty() => texts.push(text),
             Value::String(_) => errors.push(FieldError::required(&at.index(index), "remove it, or write a name")),
             other => errors.push(wrong_type(&at.index(index), &other, "a string")),

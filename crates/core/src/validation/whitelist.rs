@@ -11,7 +11,7 @@ use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::names;
 use crate::node::Node;
 use crate::outcome::Code;
-use crate::pattern::Pattern;
+use crate::pattern::{EFFORT_MAX, Pattern};
 use crate::selector::Selector;
 use crate::sidecar_set::SidecarSet;
 
@@ -58,8 +58,15 @@ pub fn check(
         }
         return;
     }
+    let mut left = EFFORT_MAX;
     for patch in spec.items(PATCHES) {
         for (key, _) in json::string_map(patch.value, &["annotations"]) {
+            let effort = allowed.iter().fold(0_usize, |sum, pattern| sum.saturating_add(pattern.effort(key)));
+            let Some(less) = left.checked_sub(effort) else {
+                let wrong = "too many annotations for the expressions of the whitelist; patch fewer in one SidecarSet";
+                return spec.required(PATCHES, wrong, &mut findings.invalid);
+            };
+            left = less;
             if !allowed.iter().any(|pattern| pattern.is_match(key)) {
                 let wrong = "the whitelist does not allow this annotation; add it to patchPodMetadataWhitelist";
                 findings.invalid.invalid(&patch.at("annotations").key(key), key, wrong);
