@@ -1,5 +1,6 @@
 //! Evaluates the module with inputs that grow, and judges what that takes.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::grow::Growth;
-use super::{Input, place};
+use super::place::{self, Part};
+use super::Input;
 use crate::engine::{Bounds, Counter, PAGE};
 
 /// What an evaluation of less than a MiB may take.
@@ -17,9 +19,13 @@ const GROWTH: u64 = 23;
 /// What every evaluation may take besides, so that a few instructions or one page more are no growth.
 const SPARE_INSTRUCTIONS: u64 = 150_000;
 const SPARE_MEMORY: u64 = 1 << 20;
-/// Instructions and bytes of memory for each byte of input, beyond what the sample itself takes: [`BOUNDS`] for a MiB.
-pub const INSTRUCTIONS_EACH: u64 = BOUNDS.instructions >> 20;
-const MEMORY_EACH: u64 = (BOUNDS.memory >> 20) as u64;
+/// The most bytes of input that [`BOUNDS`] are for.
+const LENGTH: u64 = 1 << 20;
+/// What every evaluation may take, however short its input is: a tenth of [`BOUNDS`].
+const FIXED: Bounds = Bounds { instructions: BOUNDS.instructions / 10, memory: BOUNDS.memory / 8 };
+/// Instructions and bytes of memory that each byte of input may take besides.
+pub const INSTRUCTIONS_EACH: u64 = (BOUNDS.instructions - FIXED.instructions) / LENGTH;
+const MEMORY_EACH: u64 = (BOUNDS.memory - FIXED.memory) as u64 / LENGTH;
 /// How long an evaluation may take in a build for tests on a busy machine. Bulk operations count as one instruction; this
 /// is what bounds them.
 const TIME: Duration = Duration::from_secs(20);
@@ -44,8 +50,13 @@ pub struct Took {
     pub memory: u64,
 }
 
-impl Case<'_> {
-    fn name(&self) -> String {
+impl<'a> Case<'a> {
+    fn alone(input: &'a Input, growth: Growth) -> Self {
+        Self { input, growths: vec![growth] }
+    }
+
+    /// Its sample and what grows.
+    pub fn name(&self) -> String {
         let growths: Vec<String> = self.growths.iter().map(ToString::to_string).collect();
         format!("{}: {}", self.input.name(), growths.join(" x "))
     }
@@ -59,7 +70,7 @@ impl Case<'_> {
         self.input.of(document)
     }
 
-    /// What is wrong with it, if anything.
+    /// What is wrong with it where it has `count` entries more, and twice as many, if anything.
     pub fn judge(&self, counter: &Counter, count: usize) -> Option<String> {
         self.judged(counter, count).unwrap_or_else(|error| Some(format!("{error:#}"))).map(|wrong| {
             format!("{}: {wrong}", self.name())
@@ -70,42 +81,58 @@ impl Case<'_> {
         let base = evaluate(counter, self.input)?;
         let once = evaluate(counter, &self.grown(count))?;
         let twice = evaluate(counter, &self.grown(2 * count))?;
-        if let Some(wrong) = costly(base, twice) {
-            return Ok(Some(wrong));
+        if grows(base, once, twice).is_some() {
+            // The answer may be another one than that of the sample: what counts is how the work goes on.
+            let again = evaluate(counter, &self.grown(4 * count))?;
+            if let Some(wrong) = grows(once, twice, again) {
+                return Ok(Some(wrong));
+            }
         }
-        if grows(base, once, twice).is_none() {
-            return Ok(None);
-        }
-        // A limit may lie between the two: beyond it, the work has to grow as before.
-        let again = evaluate(counter, &self.grown(4 * count))?;
-        Ok(costly(base, again).or_else(|| grows(base, twice, again)))
+        // What is dear for its length at this size may be refused at another.
+        if is_dear(base, twice) { self.judged_whole(counter) } else { Ok(None) }
     }
 
     /// What is wrong with it at just below a MiB, if anything.
     pub fn judge_whole(&self, counter: &Counter) -> Option<String> {
-        let judged = || -> anyhow::Result<Option<String>> {
-            let (small, large) = (self.grown(8).length()?, self.grown(16).length()?);
-            let each = (large - small).div_ceil(8).max(1);
-            let room = (1_u64 << 20).saturating_sub(self.input.length()?);
-            let took = evaluate(counter, &self.grown(usize::try_from(room / each)?))?;
-            let is_within = took.instructions <= BOUNDS.instructions && took.memory <= BOUNDS.memory as u64;
-            Ok((!is_within).then(|| format!("takes {took:?}")))
-        };
-        judged().unwrap_or_else(|error| Some(format!("{error:#}"))).map(|wrong| format!("{}: {wrong}", self.name()))
+        self.judged_whole(counter).unwrap_or_else(|error| Some(format!("{error:#}"))).map(|wrong| {
+            format!("{}: {wrong}", self.name())
+        })
+    }
+
+    fn judged_whole(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
+        let (small, large) = (self.grown(64).length()?, self.grown(128).length()?);
+        let room = LENGTH.saturating_sub(self.input.length()?);
+        let count = room.saturating_mul(64) / large.saturating_sub(small).max(1);
+        let took = evaluate(counter, &self.grown(usize::try_from(count)?))?;
+        Ok(costly(took))
     }
 }
 
-/// The cases for each place of a sample alone. `thorough` asks for every part of the sample and every way to grow, else
-/// for what this sample is about, and for the ways that differ most.
-pub fn alone(input: &Input, thorough: bool) -> Vec<Case<'_>> {
-    let document = input.document();
-    let places = if thorough { place::places(document) } else { place::distinct(document) };
-    places
-        .into_iter()
-        .filter(|place| thorough || input.is_about(place))
-        .flat_map(|place| Growth::all(document, &place, thorough))
-        .map(|growth| Case { input, growths: vec![growth] })
-        .collect()
+/// The cases for each place of the samples alone: every part of every sample, in every way to grow.
+pub fn each_thoroughly(inputs: &[Input]) -> Vec<Case<'_>> {
+    let alone = |input| {
+        let growths = place::places(Input::document(input)).into_iter();
+        growths.flat_map(|place| Growth::all(input.document(), &place, true)).map(|growth| Case::alone(input, growth))
+    };
+    inputs.iter().flat_map(alone).collect()
+}
+
+/// The cases for each place of the samples alone, without those that differ little: each sample grows where it is about
+/// something that others are not, in the ways that differ most; a text grows in one sample of those that have it.
+pub fn each(inputs: &[Input]) -> Vec<Case<'_>> {
+    let mut texts = BTreeSet::new();
+    let mut cases = Vec::new();
+    for input in inputs {
+        for place in place::distinct(input.document()).into_iter().filter(|place| input.is_about(place)) {
+            let is_text = !matches!(place.part, Part::List | Part::Map);
+            if is_text && !texts.insert((input.function(), place.clone())) {
+                continue;
+            }
+            let growths = Growth::all(input.document(), &place, false).into_iter();
+            cases.extend(growths.map(|growth| Case::alone(input, growth)));
+        }
+    }
+    cases
 }
 
 /// Judges all cases on all cores; the findings, in the order of the cases.
@@ -137,28 +164,30 @@ pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
     let start = Instant::now();
     let counts = counter
         .count(input.function(), &payload, &objects)
-        .map_err(|error| error.context(format!("with {bytes} bytes of input")))?;
+        .map_err(|error| anyhow::anyhow!("{bytes} bytes of input: {}", error.root_cause()))?;
     let time = start.elapsed();
     anyhow::ensure!(time < TIME, "{bytes} bytes of input take {time:?}");
     Ok(Took { bytes, instructions: counts.start + counts.call, memory: counts.pages * PAGE })
 }
 
-/// Whether the input takes more than its length allows.
-fn costly(base: Took, took: Took) -> Option<String> {
-    let bytes = took.bytes.saturating_sub(base.bytes);
-    let instructions = base.instructions + SPARE_INSTRUCTIONS + INSTRUCTIONS_EACH * bytes;
-    let memory = base.memory + SPARE_MEMORY + MEMORY_EACH * bytes;
+/// Whether an input takes more than its length allows.
+fn costly(took: Took) -> Option<String> {
+    let instructions = FIXED.instructions + INSTRUCTIONS_EACH * took.bytes;
+    let memory = FIXED.memory as u64 + MEMORY_EACH * took.bytes;
     (took.instructions > instructions || took.memory > memory).then(|| {
-        let each = |all: u64, base: u64| all.saturating_sub(base) / bytes.max(1);
-        format!(
-            "{bytes} bytes more take {} instructions and {} bytes of memory each",
-            each(took.instructions, base.instructions),
-            each(took.memory, base.memory)
-        )
+        format!("{} bytes take {} instructions and {} bytes of memory", took.bytes, took.instructions, took.memory)
     })
 }
 
-/// Whether twice the input takes much more than twice as much.
+/// Whether the input could take more than its length allows if it went on like that.
+fn is_dear(base: Took, took: Took) -> bool {
+    let bytes = took.bytes.saturating_sub(base.bytes);
+    took.instructions > base.instructions + SPARE_INSTRUCTIONS + INSTRUCTIONS_EACH * bytes
+        || took.memory > base.memory + SPARE_MEMORY + MEMORY_EACH * bytes
+}
+
+/// Whether twice the input takes much more than twice as much; in `base` there is least of it. Of three that double each
+/// time, the steps between them double as well.
 fn grows(base: Took, once: Took, twice: Took) -> Option<String> {
     let judge = |unit: &str, of: fn(Took) -> u64, spare: u64| {
         let [small, large] = [once, twice].map(|took| of(took).saturating_sub(of(base)));
@@ -196,10 +225,17 @@ mod tests {
     }
 
     #[rstest]
-    #[case::within(57_000_000, 6 << 20, false)]
-    #[case::too_many_instructions(58_000_000, 6 << 20, true)]
-    #[case::too_much_memory(1, 8 << 20, true)]
+    #[case::within(110_000_000, 13 << 20, false)]
+    #[case::too_many_instructions(120_000_000, 13 << 20, true)]
+    #[case::too_much_memory(1, 15 << 20, true)]
     fn e18_each_byte_has_its_price(#[case] instructions: u64, #[case] memory: u64, #[case] found: bool) {
-        assert_eq!(costly(BASE, took(100_000, instructions, memory)).is_some(), found);
+        assert_eq!(costly(Took { bytes: 100_000, instructions, memory }).is_some(), found);
+    }
+
+    #[test]
+    fn e18_a_mebibyte_has_the_whole_price() {
+        let took = |instructions| Took { bytes: LENGTH, instructions, memory: 0 };
+        assert_eq!(costly(took(BOUNDS.instructions - LENGTH)), None);
+        assert!(costly(took(BOUNDS.instructions + 1)).is_some());
     }
 }

@@ -66,15 +66,10 @@ struct Plan<'a> {
     working: BTreeMap<String, String>,
     has_pairs: bool,
     missing: Vec<(&'a str, String, Missing)>,
-    /// How many bytes sidecars may still take from the Pod's own containers.
-    room: usize,
-    /// The sets whose sidecars take any, and whether it is too much.
-    taking: BTreeSet<&'a str>,
-    is_too_long: bool,
 }
 
-/// The longest object that an API server takes, in bytes (kube-apiserver's limit for a request).
-const OBJECT_MAX: usize = 3 * 1024 * 1024;
+/// The longest object that an API server can store, in bytes (etcd's `--max-request-bytes`, unless told otherwise).
+const OBJECT_MAX: usize = 1536 * 1024;
 
 /// Injects `sets`, in this order, into `pod`.
 ///
@@ -117,9 +112,13 @@ impl<'a> Plan<'a> {
         context: Context<'_>,
         reasons: &mut Vec<Reason>,
     ) {
-        self.room = OBJECT_MAX.saturating_sub(json::length(pod.as_value(), OBJECT_MAX));
-        let targets = resources::Targets::of(pod, sets, records);
         let own = Own::of(pod, sets, context.hides_tokens);
+        let too_long = too_long(pod, sets, &own);
+        if !too_long.is_empty() {
+            reasons.extend(too_long);
+            return;
+        }
+        let targets = resources::Targets::of(pod, sets, records);
         for set in sets {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
@@ -146,14 +145,6 @@ impl<'a> Plan<'a> {
                 self.records.push(record(set, listed, context.now));
             }
         }
-        if self.is_too_long {
-            for set in &self.taking {
-                let problem =
-                    format!("makes the Pod, with what its sidecars take from it, longer than {OBJECT_MAX} bytes");
-                let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
-                reasons.push(reason(Some(set), &Place::new("spec.containers"), problem, remedy, Code::Forbidden));
-            }
-        }
         self.init_containers.sort_by(|one, other| one.name().cmp(other.name()));
         if context.sort_by_name {
             self.containers.sort_by(|one, other| one.name().cmp(other.name()));
@@ -170,15 +161,6 @@ impl<'a> Plan<'a> {
     ) {
         let mut missing = Vec::new();
         let taken = own.taken_by(set.name(), sidecar, &mut missing);
-        let length = taken.length(self.room).saturating_mul(if container::is_pair(sidecar, list) { 2 } else { 1 });
-        if length > 0 {
-            self.taking.insert(set.name());
-        }
-        let Some(room) = self.room.checked_sub(length).filter(|_| !self.is_too_long) else {
-            self.is_too_long = true;
-            return;
-        };
-        self.room = room;
         let mut built = container::build(set.name(), (list, sidecar), resources, &taken);
         let base = pod::name(sidecar);
         for missing in missing {
@@ -211,6 +193,31 @@ impl<'a> Plan<'a> {
         self.working.insert(base.to_owned(), [base, "-1"].concat());
         self.has_pairs = true;
     }
+}
+
+/// Why a Pod with what sidecars take from it is no Pod that could be stored: a reason for each set that takes any. Told
+/// before anything is copied (`serviceaccounts.md` E18).
+fn too_long(pod: Pod<'_>, sets: &[SidecarSet], own: &Own<'_>) -> Vec<Reason> {
+    let mut room = Some(OBJECT_MAX.saturating_sub(json::length(pod.as_value(), OBJECT_MAX)));
+    let mut taking = Vec::new();
+    for set in sets {
+        let mut is_taking = false;
+        for (list, _, sidecar) in clash::sidecars(set) {
+            let copies = if container::is_pair(sidecar, list) { 2 } else { 1 };
+            // Once it is too much, all that counts is whether this one takes anything.
+            let length = own.taken_by(set.name(), sidecar, &mut Vec::new()).length(room.unwrap_or_default());
+            is_taking |= length > 0;
+            room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));
+        }
+        taking.extend(is_taking.then(|| set.name()));
+    }
+    if room.is_some() {
+        return Vec::new();
+    }
+    let problem = format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod");
+    let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
+    let reason = |set| reason(Some(set), &Place::new("spec.containers"), problem.clone(), remedy, Code::Forbidden);
+    taking.into_iter().map(reason).collect()
 }
 
 fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Record {

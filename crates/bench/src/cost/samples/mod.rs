@@ -62,16 +62,21 @@ fn sidecar_sets() -> Vec<Input> {
             .with("objects", clusters::objects()),
         Input::validate("sidecarset/update", update(Resource::SIDECAR_SET, "", &before, &set))
             .with("settings", looks_up(settings(json!([other]))))
-            .with("objects", clusters::objects()),
+            .with("objects", clusters::objects())
+            .about(&["/request/oldObject", "/request/object/spec", "/objects"]),
         Input::validate("sidecarset/v1alpha1", create(Resource::SIDECAR_SET_V1ALPHA1, &sets::v1alpha1("agent")))
             .with("settings", settings(json!([other])))
-            .with("objects", clusters::objects()),
+            .with("objects", clusters::objects())
+            .about(&["/request/object/metadata"]),
         Input::validate("sidecarset/bundle", create(Resource::SIDECAR_SET, &set))
             .with("settings", json!({"featureGates": gate(), "patchPodMetadataWhitelist": sets::whitelist()}))
             .with("objects", clusters::objects())
-            .with("bundle", json!([other])),
+            .with("bundle", json!([other]))
+            .about(&["/bundle"]),
         Input::settings("settings/whole", whole),
-        Input::settings("settings/bundle", json!({"featureGates": gate()})).with("bundle", json!([set, other])),
+        Input::settings("settings/bundle", json!({"featureGates": gate()}))
+            .with("bundle", json!([set, other]))
+            .about(&["/bundle"]),
     ]
 }
 

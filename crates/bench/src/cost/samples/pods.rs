@@ -9,6 +9,9 @@ use crate::corpus::requests::{Resource, create};
 use crate::cost::Input;
 use crate::engine::Counter;
 
+/// The parts of a Pod that decide what becomes of it.
+const POD: &[&str] = &["/request/object/spec", "/request/object/metadata"];
+
 /// A Pod with an entry in every list that Kubernetes gives it, as an API server shows it to a webhook.
 pub(super) fn web() -> Value {
     let amounts = json!({"limits": {"cpu": "1", "memory": "512Mi"}, "requests": {"cpu": "250m", "memory": "256Mi"}});
@@ -122,17 +125,15 @@ pub(super) fn inputs(counter: &Counter) -> anyhow::Result<Vec<Input>> {
     merge(&mut keeps, &json!({"serviceAccounts": {"onAppServiceAccount": "Isolate"}}));
     let own = pod("pod/own-account", &own, keeps);
     let unmatched = pod("pod/unmatched", &request, json!({"featureGates": gate()}));
-    Ok(vec![
+    let injected = [again, asserted, asserted_isolated, merged_again].map(|input| input.about(POD));
+    let decided = [isolated, own, unmatched].map(|input| input.about(POD));
+    let mut all = vec![
         injecting,
-        identity,
-        isolated,
-        merging,
-        again,
-        asserted,
-        asserted_isolated,
-        merged_again,
-        bundled,
-        own,
-        unmatched,
-    ])
+        identity.about(&["/request/object", "/settings"]),
+        merging.about(&["/request/object/spec", "/objects", "/settings/sidecarSets/0/spec"]),
+        bundled.about(&["/bundle"]),
+    ];
+    all.extend(decided);
+    all.extend(injected);
+    Ok(all)
 }

@@ -15,11 +15,13 @@ pub(super) fn inputs() -> Vec<Input> {
         Input::validate(name, create(resource, set))
             .with("settings", json!({"featureGates": gate()}))
             .with("objects", clusters::objects())
+            .about(&["/request/object"])
     };
     vec![
         set("table/v1beta1", Resource::SIDECAR_SET, &beta),
         set("table/v1alpha1", Resource::SIDECAR_SET_V1ALPHA1, &alpha),
-        Input::settings("table/settings", json!({"sidecarSets": [beta], "controllerRevisions": [revision]})),
+        Input::settings("table/settings", json!({"sidecarSets": [beta], "controllerRevisions": [revision]}))
+            .about(&["/settings/controllerRevisions"]),
     ]
 }
 
