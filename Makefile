@@ -28,7 +28,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # The module that goes into pillion, and that the tests run: the one that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: optimiser pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts bench-load bench-scale bench-scale-docs load size deny tools clean
+.PHONY: optimiser pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
 
 policy.wasm: $(SOURCES) | optimiser
 	# The module alone: beside an rlib, cargo leaves link-time optimisation out, and that is a tenth of the size.
@@ -110,6 +110,11 @@ bench-docs: policy.wasm $(BASELINE)
 # Instructions and memory alone: seconds, and the same numbers everywhere.
 bench-counts: policy.wasm $(BASELINE)
 	$(BENCH) counts $(BENCH_FLAGS)
+
+# No input costs more than its length: every list, map, text and number of every kind of request and of the settings grows
+# alone, in every way, then each with each. Hours; `make test` has what takes a minute (crates/bench/tests/cost).
+cost: policy.wasm
+	$(CARGO) test --package pillion-bench --profile timing --locked --test cost -- --include-ignored $(COST_FLAGS)
 
 # The same load, a twentieth of it, with the build that the tests use.
 load: pillion

@@ -341,6 +341,9 @@ pub trait Report {
     /// [`Cause::TooLong`]; the limit is in bytes.
     #[inline(never)]
     fn too_long(&mut self, place: &Place<'_>, limit: usize) {
+        if self.is_full() {
+            return;
+        }
         self.report(Cause::TooLong, place, None, &format!("may have at most {limit} bytes"));
     }
 
@@ -371,6 +374,9 @@ pub trait Report {
     /// [`Cause::NotSupported`], showing `value` and the values that would do.
     #[inline(never)]
     fn not_supported(&mut self, place: &Place<'_>, value: &str, supported: &[&str]) {
+        if self.is_full() {
+            return;
+        }
         self.report(Cause::NotSupported, place, Some(value), &supported_values(supported));
     }
 

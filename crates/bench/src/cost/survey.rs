@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::grow::Growth;
+use super::grow::{Growth, How};
 use super::place::{self, Part};
 use super::Input;
 use crate::engine::{Bounds, Counter, PAGE};
@@ -72,33 +72,42 @@ impl<'a> Case<'a> {
 
     /// What is wrong with it where it has `count` entries more, and twice as many, if anything.
     pub fn judge(&self, counter: &Counter, count: usize) -> Option<String> {
-        self.judged(counter, count).unwrap_or_else(|error| Some(format!("{error:#}"))).map(|wrong| {
-            format!("{}: {wrong}", self.name())
-        })
+        self.told(self.judged(counter, count))
+    }
+
+    /// The same for what is a product by its nature, as many sidecars that share many mounts: it may grow as it likes while
+    /// it stays within what its length allows.
+    pub fn judge_product(&self, counter: &Counter, count: usize) -> Option<String> {
+        let judged = || {
+            let [base, once] = [evaluate(counter, self.input)?, evaluate(counter, &self.grown(count))?];
+            if is_dear(base, once) { self.judged_whole(counter) } else { Ok(None) }
+        };
+        self.told(judged())
     }
 
     fn judged(&self, counter: &Counter, count: usize) -> anyhow::Result<Option<String>> {
         let base = evaluate(counter, self.input)?;
         let once = evaluate(counter, &self.grown(count))?;
         let twice = evaluate(counter, &self.grown(2 * count))?;
-        if grows(base, once, twice).is_some() {
+        if grows([base, once], [base, twice]).is_some() {
             // The answer may be another one than that of the sample: what counts is how the work goes on.
             let again = evaluate(counter, &self.grown(4 * count))?;
-            if let Some(wrong) = grows(once, twice, again) {
+            if let Some(wrong) = grows([once, twice], [twice, again]) {
                 return Ok(Some(wrong));
             }
         }
-        // What is dear for its length at this size may be refused at another.
-        if is_dear(base, twice) { self.judged_whole(counter) } else { Ok(None) }
+        // What is dear for its length at this size may be refused at another. What can be looked up is no input: others
+        // than the author of the request write it.
+        let is_input = self.growths.iter().any(|growth| !growth.place.pointer.starts_with("/objects"));
+        if is_input && is_dear(base, twice) { self.judged_whole(counter) } else { Ok(None) }
     }
 
-    /// What is wrong with it at just below a MiB, if anything.
-    pub fn judge_whole(&self, counter: &Counter) -> Option<String> {
-        self.judged_whole(counter).unwrap_or_else(|error| Some(format!("{error:#}"))).map(|wrong| {
-            format!("{}: {wrong}", self.name())
-        })
+    fn told(&self, judged: anyhow::Result<Option<String>>) -> Option<String> {
+        let wrong = judged.unwrap_or_else(|error| Some(error.to_string()))?;
+        Some(format!("{}: {wrong}", self.name()))
     }
 
+    /// At just below a MiB.
     fn judged_whole(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
         let (small, large) = (self.grown(64).length()?, self.grown(128).length()?);
         let room = LENGTH.saturating_sub(self.input.length()?);
@@ -135,11 +144,41 @@ pub fn each(inputs: &[Input]) -> Vec<Case<'_>> {
     cases
 }
 
+/// Two places of a sample that grow together: a list or a map, and anything after it.
+pub fn pairs(input: &Input) -> Vec<Case<'_>> {
+    let document = input.document();
+    let places: Vec<_> = place::distinct(document).into_iter().filter(|place| input.is_about(place)).collect();
+    let growth = |place| Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare);
+    let growths: Vec<_> = places.iter().filter_map(growth).collect();
+    let is_counted = |growth: &&Growth| matches!(growth.place.part, Part::List | Part::Map);
+    let mut pairs = Vec::new();
+    for (index, one) in growths.iter().enumerate().filter(|(_, growth)| is_counted(growth)) {
+        // Texts before it are paired with it, too: of two lists the first comes first.
+        let others = growths.iter().enumerate().filter(|(other, growth)| *other > index || !is_counted(growth));
+        pairs.extend(others.map(|(_, other)| Case { input, growths: vec![one.clone(), other.clone()] }));
+    }
+    pairs
+}
+
+/// The pair of the places at two pointers of a sample.
+pub fn pair<'a>(input: &'a Input, pointers: [&str; 2]) -> Option<Case<'a>> {
+    let document = input.document();
+    let places = place::places(document);
+    let growth = |pointer: &str| {
+        let place = places.iter().find(|place| place.pointer == pointer)?;
+        Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare)
+    };
+    let growths = pointers.into_iter().map(growth).collect::<Option<Vec<_>>>()?;
+    Some(Case { input, growths })
+}
+
 /// Judges all cases on all cores; the findings, in the order of the cases.
 pub fn survey<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some((index, case)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|index| Some((index, cases.get(index)?))) {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(index) else { return };
             if let Some(finding) = judge(case) {
                 found.lock().unwrap_or_else(PoisonError::into_inner).push((index, finding));
             }
@@ -164,10 +203,15 @@ pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
     let start = Instant::now();
     let counts = counter
         .count(input.function(), &payload, &objects)
-        .map_err(|error| anyhow::anyhow!("{bytes} bytes of input: {}", error.root_cause()))?;
+        .map_err(|error| anyhow::anyhow!("{bytes} bytes of input: {}", last_line(&error)))?;
     let time = start.elapsed();
     anyhow::ensure!(time < TIME, "{bytes} bytes of input take {time:?}");
     Ok(Took { bytes, instructions: counts.start + counts.call, memory: counts.pages * PAGE })
+}
+
+/// The last line of an error of the engine, behind the addresses of functions.
+fn last_line(error: &anyhow::Error) -> String {
+    error.to_string().lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
 /// Whether an input takes more than its length allows.
@@ -186,13 +230,14 @@ fn is_dear(base: Took, took: Took) -> bool {
         || took.memory > base.memory + SPARE_MEMORY + MEMORY_EACH * bytes
 }
 
-/// Whether twice the input takes much more than twice as much; in `base` there is least of it. Of three that double each
-/// time, the steps between them double as well.
-fn grows(base: Took, once: Took, twice: Took) -> Option<String> {
+/// Whether a step that is twice as long takes much more than twice as much. A step is an input and the longer one that it
+/// becomes.
+fn grows(short: [Took; 2], long: [Took; 2]) -> Option<String> {
     let judge = |unit: &str, of: fn(Took) -> u64, spare: u64| {
-        let [small, large] = [once, twice].map(|took| of(took).saturating_sub(of(base)));
+        let [small, large] = [short, long].map(|[before, after]| of(after).saturating_sub(of(before)));
+        let [short, long] = [short, long].map(|[before, after]| after.bytes.saturating_sub(before.bytes));
         (large * 10 > small * GROWTH + spare * 10)
-            .then(|| format!("{} bytes take {small} {unit} more, {} take {large}", once.bytes, twice.bytes))
+            .then(|| format!("{short} bytes more take {small} {unit}, {long} bytes more take {large}"))
     };
     judge("instructions", |took| took.instructions, SPARE_INSTRUCTIONS)
         .or_else(|| judge("bytes of memory", |took| took.memory, SPARE_MEMORY))
@@ -220,7 +265,8 @@ mod tests {
     #[case::quadratic(40_000_000, 20 << 20, true)]
     #[case::quadratic_memory(20_000_000, 40 << 20, true)]
     fn e18_twice_the_input_may_take_twice_as_much(#[case] instructions: u64, #[case] memory: u64, #[case] found: bool) {
-        let wrong = grows(BASE, took(100_000, 10_000_000, 10 << 20), took(200_000, instructions, memory));
+        let wrong =
+            grows([BASE, took(100_000, 10_000_000, 10 << 20)], [BASE, took(200_000, instructions, memory)]);
         assert_eq!(wrong.is_some(), found, "{wrong:?}");
     }
 

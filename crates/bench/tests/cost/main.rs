@@ -1,13 +1,19 @@
 //! No input costs more than its length (`serviceaccounts.md` E18), on the module that is released.
 //!
-//! It needs the module that `PILLION_MODULE` names, as `tests/fuel.rs` does.
+//! They need the module that `PILLION_MODULE` names, as `tests/fuel.rs` does. `make cost` runs those that take long:
+//! every place of every sample in every way, and all pairs.
 
 use std::env;
 use std::fs;
-use std::time::Instant;
 
-use pillion_bench::cost::{samples, survey};
+use pillion_bench::cost::{Input, samples, survey};
 use pillion_bench::engine::Counter;
+use rstest::rstest;
+
+/// How many entries, or forty bytes each, a place gets; twice and four times as many follow.
+const COUNT: usize = 200;
+/// How many each of a pair gets.
+const PAIRED: usize = 1_000;
 
 fn counter() -> Option<Counter> {
     let Some(module) = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty()) else {
@@ -18,21 +24,96 @@ fn counter() -> Option<Counter> {
     Some(Counter::bounded(&bytes, survey::BOUNDS).unwrap())
 }
 
-#[test]
-fn e18_each_list_map_and_text_alone() {
+/// Judges cases and tells every finding.
+fn survey(judge: impl Fn(&survey::Case<'_>, &Counter) -> Option<String> + Sync, of: Cases) {
     let Some(counter) = counter() else { return };
-    let start = Instant::now();
     let inputs = samples::all(&counter).unwrap();
-    eprintln!("{} samples after {:?}", inputs.len(), start.elapsed());
-    let cases = survey::each(&inputs);
-    eprintln!("{} cases", cases.len());
-    let only = env::var("ONLY").unwrap_or_default();
-    let cases: Vec<_> = cases.into_iter().filter(|case| case.name().contains(&only)).collect();
-    let found = survey::survey(&cases, |case| {
-        let found = case.judge(&counter, 200);
-        if let Some(f) = &found { eprintln!("{:?} {f}", start.elapsed()); }
-        found
-    });
-    eprintln!("{:?}", start.elapsed());
-    assert!(found.is_empty(), "{} findings", found.len());
+    let found = survey::survey(&of(&inputs), |case| judge(case, &counter));
+    assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
+}
+
+type Cases = for<'a> fn(&'a [Input]) -> Vec<survey::Case<'a>>;
+
+#[test]
+fn e18_each_list_map_text_and_number_alone() {
+    survey(|case, counter| case.judge(counter, COUNT), survey::each);
+}
+
+#[test]
+#[ignore = "takes an hour: `make cost`"]
+fn e18_each_list_map_text_and_number_alone_in_every_way() {
+    survey(|case, counter| case.judge(counter, COUNT), survey::each_thoroughly);
+}
+
+#[test]
+#[ignore = "takes hours: `make cost`"]
+fn e18_all_pairs() {
+    survey(|case, counter| case.judge_product(counter, PAIRED), |inputs| inputs.iter().flat_map(survey::pairs).collect());
+}
+
+const OBJECT: &str = "/request/object/spec";
+const OLD: &str = "/request/oldObject";
+const SET: &str = "/settings/sidecarSets/0/spec";
+const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/acceptedIssuers";
+
+/// The pairs that were found by attack.
+#[rstest]
+#[case::verbs_and_resources("sidecarset/create", [
+    format!("{OBJECT}/serviceAccountPermissions/0/verbs"), format!("{OBJECT}/serviceAccountPermissions/0/resources"),
+])]
+#[case::a_long_verb_and_resources("sidecarset/create", [
+    format!("{OBJECT}/serviceAccountPermissions/0/resources"), format!("{OBJECT}/serviceAccountPermissions/0/verbs/0"),
+])]
+#[case::a_long_name_and_verbs("sidecarset/create", [
+    format!("{OBJECT}/serviceAccountPermissions/0/verbs"),
+    format!("{OBJECT}/serviceAccountPermissions/0/resourceNames/0"),
+])]
+#[case::mounts_and_volumes("pod/unmatched", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::mounts_and_volumes_with_an_identity("pod/identity", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::mounts_and_volumes_isolated("pod/isolate", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::mounts_and_volumes_asserted("pod/assert", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::mounts_and_volumes_of_ephemeral_containers("guard/ephemeral", [
+    format!("{OBJECT}/ephemeralContainers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::ephemeral_containers_and_volumes("guard/ephemeral", [
+    format!("{OBJECT}/ephemeralContainers"), format!("{OBJECT}/volumes"),
+])]
+#[case::values_and_other_sets("sidecarset/create", [
+    format!("{OBJECT}/selector/matchExpressions/0/values"), "/settings/sidecarSets".to_owned(),
+])]
+#[case::values_of_two_sets("sidecarset/create", [
+    format!("{OBJECT}/selector/matchExpressions/0/values"), format!("{SET}/selector/matchExpressions/0/values"),
+])]
+#[case::secrets_of_an_account("guard/account/update", [
+    "/request/object/secrets".to_owned(), format!("{OLD}/secrets"),
+])]
+#[case::accepted_issuers("shoot/update", [format!("/request/object/{ISSUERS}"), format!("{OLD}/{ISSUERS}")])]
+#[case::transferred_names_and_variables("pod/plain", [
+    format!("{SET}/containers/0/transferEnv/1/envNames"), format!("{OBJECT}/containers/0/env"),
+])]
+#[case::transfers_and_variables("pod/plain", [
+    format!("{SET}/containers/0/transferEnv"), format!("{OBJECT}/containers/0/env"),
+])]
+#[case::sets_and_mounts("pod/plain", [
+    "/settings/sidecarSets".to_owned(), format!("{OBJECT}/containers/0/volumeMounts"),
+])]
+#[case::sidecars_and_mounts("pod/plain", [format!("{SET}/containers"), format!("{OBJECT}/containers/0/volumeMounts")])]
+#[case::mounts_and_volumes_of_a_set("sidecarset/create", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+fn e18_known_pairs(#[case] sample: &str, #[case] pointers: [String; 2]) {
+    let Some(counter) = counter() else { return };
+    let inputs = samples::all(&counter).unwrap();
+    let input = inputs.iter().find(|input| input.name() == sample).unwrap();
+    let [one, other] = &pointers;
+    let case = survey::pair(input, [one, other]).unwrap_or_else(|| panic!("{sample} has no {one} or no {other}"));
+    assert_eq!(case.judge_product(&counter, PAIRED), None);
 }
