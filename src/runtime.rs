@@ -29,10 +29,50 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()
 }
 
-// Comparing memory is the C library's business on this target; nothing else of it is taken.
+/// Compares memory as C does: negative, zero or positive, by the first byte that differs.
+///
+/// The C library of this target goes byte by byte. Maps compare each key with some twenty others, so that a map of long
+/// keys that begin alike took most of an evaluation (`serviceaccounts.md` E18).
+///
+/// # Safety
+/// Both pointers are valid for reads of `length` bytes.
 #[cfg(target_arch = "wasm32")]
-#[link(name = "c")]
-unsafe extern "C" {}
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
+    const WORD: usize = size_of::<u64>();
+    let mut at = 0;
+    while length - at >= WORD {
+        // SAFETY: there are as many bytes left in both.
+        let (left, right) = unsafe {
+            (one.add(at).cast::<u64>().read_unaligned(), other.add(at).cast::<u64>().read_unaligned())
+        };
+        if left != right {
+            // The first byte in memory decides.
+            return if u64::from_be_bytes(left.to_ne_bytes()) < u64::from_be_bytes(right.to_ne_bytes()) { -1 } else { 1 };
+        }
+        at += WORD;
+    }
+    while at < length {
+        // SAFETY: `at` is within both.
+        let (left, right) = unsafe { (*one.add(at), *other.add(at)) };
+        if left != right {
+            return i32::from(left) - i32::from(right);
+        }
+        at += 1;
+    }
+    0
+}
+
+/// Whether memory differs: not zero where it does.
+///
+/// # Safety
+/// As [`memcmp`].
+#[cfg(target_arch = "wasm32")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
+    // SAFETY: the caller says so.
+    unsafe { memcmp(one, other, length) }
+}
 
 #[link(wasm_import_module = "wasi_snapshot_preview1")]
 unsafe extern "C" {
