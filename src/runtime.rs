@@ -43,12 +43,15 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> 
     let mut at = 0;
     while length - at >= WORD {
         // SAFETY: there are as many bytes left in both.
-        let (left, right) = unsafe {
-            (one.add(at).cast::<u64>().read_unaligned(), other.add(at).cast::<u64>().read_unaligned())
-        };
+        let (left, right) =
+            unsafe { (one.add(at).cast::<u64>().read_unaligned(), other.add(at).cast::<u64>().read_unaligned()) };
         if left != right {
             // The first byte in memory decides.
-            return if u64::from_be_bytes(left.to_ne_bytes()) < u64::from_be_bytes(right.to_ne_bytes()) { -1 } else { 1 };
+            return if u64::from_be_bytes(left.to_ne_bytes()) < u64::from_be_bytes(right.to_ne_bytes()) {
+                -1
+            } else {
+                1
+            };
         }
         at += WORD;
     }

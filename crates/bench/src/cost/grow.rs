@@ -90,9 +90,9 @@ impl Growth {
                 }
                 all
             }
-            (Part::Map, _) if thorough => {
-                [Order::Ascending, Order::Descending, Order::Random].map(|order| of(How::Entries(order, Differs::All, 0))).into()
-            }
+            (Part::Map, _) if thorough => [Order::Ascending, Order::Descending, Order::Random]
+                .map(|order| of(How::Entries(order, Differs::All, 0)))
+                .into(),
             (Part::Map, _) => vec![of(How::Entries(Order::Descending, Differs::All, 0))],
             (Part::Text, Value::String(own)) => {
                 let mut all = vec![of(How::Repeated(if own.is_empty() { "a" } else { own }.to_owned()))];

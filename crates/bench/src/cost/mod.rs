@@ -37,7 +37,12 @@ impl Input {
 
     /// A call of `validate_settings` for these settings.
     pub fn settings(name: &str, settings: Value) -> Self {
-        Self { name: name.to_owned(), function: "validate_settings", document: json!({"settings": settings}), about: WHOLE }
+        Self {
+            name: name.to_owned(),
+            function: "validate_settings",
+            document: json!({"settings": settings}),
+            about: WHOLE,
+        }
     }
 
     /// The same with this part of the document.

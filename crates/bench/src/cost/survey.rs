@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Input;
 use super::grow::{Growth, How};
 use super::place::{self, Part};
-use super::Input;
 use crate::engine::{Bounds, Counter, PAGE};
 
 /// What an evaluation of less than a MiB may take.
@@ -252,11 +252,7 @@ mod tests {
     const BASE: Took = Took { bytes: 1_000, instructions: 1_000_000, memory: 1 << 20 };
 
     fn took(bytes: u64, instructions: u64, memory: u64) -> Took {
-        Took {
-            bytes: BASE.bytes + bytes,
-            instructions: BASE.instructions + instructions,
-            memory: BASE.memory + memory,
-        }
+        Took { bytes: BASE.bytes + bytes, instructions: BASE.instructions + instructions, memory: BASE.memory + memory }
     }
 
     #[rstest]
@@ -265,8 +261,7 @@ mod tests {
     #[case::quadratic(40_000_000, 20 << 20, true)]
     #[case::quadratic_memory(20_000_000, 40 << 20, true)]
     fn e18_twice_the_input_may_take_twice_as_much(#[case] instructions: u64, #[case] memory: u64, #[case] found: bool) {
-        let wrong =
-            grows([BASE, took(100_000, 10_000_000, 10 << 20)], [BASE, took(200_000, instructions, memory)]);
+        let wrong = grows([BASE, took(100_000, 10_000_000, 10 << 20)], [BASE, took(200_000, instructions, memory)]);
         assert_eq!(wrong.is_some(), found, "{wrong:?}");
     }
 

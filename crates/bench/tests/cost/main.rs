@@ -48,7 +48,10 @@ fn e18_each_list_map_text_and_number_alone_in_every_way() {
 #[test]
 #[ignore = "takes hours: `make cost`"]
 fn e18_all_pairs() {
-    survey(|case, counter| case.judge_product(counter, PAIRED), |inputs| inputs.iter().flat_map(survey::pairs).collect());
+    survey(
+        |case, counter| case.judge_product(counter, PAIRED),
+        |inputs| inputs.iter().flat_map(survey::pairs).collect(),
+    );
 }
 
 const OBJECT: &str = "/request/object/spec";
@@ -116,18 +119,4 @@ fn e18_known_pairs(#[case] sample: &str, #[case] pointers: [String; 2]) {
     let [one, other] = &pointers;
     let case = survey::pair(input, [one, other]).unwrap_or_else(|| panic!("{sample} has no {one} or no {other}"));
     assert_eq!(case.judge_product(&counter, PAIRED), None);
-}
-
-#[test]
-fn shape() {
-    let bytes = fs::read(env::var_os("PILLION_MODULE").unwrap()).unwrap();
-    let counter = Counter::compile(&bytes).unwrap();
-    let only = env::var("ONLY").unwrap_or_default();
-    if only.is_empty() { return; }
-    let inputs = samples::all(&counter).unwrap();
-    for case in survey::each(&inputs).iter().filter(|case| case.name().contains(&only)).take(1) {
-        for n in [0, 1600, 3200, 10000] {
-            eprintln!("{n} {:?}", survey::evaluate(&counter, &case.grown(n)));
-        }
-    }
 }

@@ -71,12 +71,7 @@ pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
 
 /// Makes the containers of one sidecar: one, or a hot-upgrade pair. `resources` replaces the container's, where a
 /// resourcesPolicy computed them (E-3).
-pub fn build(
-    set: &str,
-    (list, sidecar): (List, &Value),
-    resources: Option<Value>,
-    taken: &Taken<'_>,
-) -> Vec<Sidecar> {
+pub fn build(set: &str, (list, sidecar): (List, &Value), resources: Option<Value>, taken: &Taken<'_>) -> Vec<Sidecar> {
     let fields = sidecar.as_object().into_iter().flatten().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str()));
     let mut container: json::Object = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
     if let Some(resources) = resources {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::container::{self, List};
 use super::clash;
+use super::container::{self, List};
 use super::records::{Record, Records};
 use crate::expression::ResourcesPolicy;
 use crate::field::{FieldPath, Place};

@@ -206,7 +206,8 @@ fn nesting_ends_where_that_of_regex_lite_ends(#[case] open: &str, #[case] inner:
 
 #[test]
 fn repetitions_that_multiply_are_refused() {
-    assert!(Pattern::new("(a{1000}){400}").is_ok());
+    assert!(Pattern::new("(a{1000}){7}").is_ok());
+    assert!(Pattern::new("(a{1000}){400}").unwrap_err().contains("too large"));
     assert!(Pattern::new("((a{1000}){1000}){1000}").unwrap_err().contains("too large"));
     assert!(Pattern::new("((a{0}){1000}){1000}").unwrap().is_match(""));
 }
@@ -214,5 +215,13 @@ fn repetitions_that_multiply_are_refused() {
 #[test]
 fn nested_repetitions_take_time_in_proportion() {
     let pattern = Pattern::new("^((a*)*)*b$").unwrap();
-    assert!(!pattern.is_match(&"a".repeat(20_000)));
+    assert!(!pattern.is_match(&"a".repeat(TEXT_MAX)));
+}
+
+#[test]
+fn e18_what_is_no_name_does_not_match_and_takes_no_effort() {
+    let pattern = Pattern::new("a+").unwrap();
+    let (name, long) = ("a".repeat(TEXT_MAX), "a".repeat(TEXT_MAX + 1));
+    assert!(pattern.is_match(&name) && !pattern.is_match(&long));
+    assert!(pattern.effort(&name) > TEXT_MAX && pattern.effort(&long) == 1);
 }

@@ -82,7 +82,10 @@ impl<'a> Possible<'a> {
 
     /// The first label that every matching object has with one of a few values.
     pub fn anchor(&self) -> Option<(&'a str, &BTreeSet<&'a str>)> {
-        self.keys.iter().find_map(|(key, state)| Some((*key, state.required()?))).filter(|(_, values)| values.len() < 16)
+        self.keys
+            .iter()
+            .find_map(|(key, state)| Some((*key, state.required()?)))
+            .filter(|(_, values)| values.len() < 16)
     }
 }
 

@@ -105,7 +105,8 @@ impl<'a> Inquiry<'a> {
         if let Some(answer) = self.answers.get(&key) {
             return Ok(*answer);
         }
-        self.bytes = self.bytes.saturating_add(author.user.len() + author.groups.iter().map(String::len).sum::<usize>());
+        self.bytes =
+            self.bytes.saturating_add(author.user.len() + author.groups.iter().map(String::len).sum::<usize>());
         if self.bytes > QUESTION_BYTES_MAX || (self.elapsed)() > BUDGET {
             return Err(Unanswered::OutOfTime);
         }
@@ -234,8 +235,11 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
                 for verb in verbs {
                     let wanted = Atom { verb: (*verb).to_owned(), ..entry.clone() };
                     if inquiry.ask(&subject, namespace, wanted.clone())? {
-                        let problem =
-                            format!("ServiceAccount \"{account}\" may {} {}", shown(wanted.as_permission()), place(namespace));
+                        let problem = format!(
+                            "ServiceAccount \"{account}\" may {} {}",
+                            shown(wanted.as_permission()),
+                            place(namespace)
+                        );
                         let remedy =
                             "name an account with fewer permissions, or change serviceAccounts.denyPermissions";
                         let field = FieldPath::new("spec.serviceAccountName");

@@ -26,12 +26,7 @@ impl<'a> Rivals<'a> {
     ///
     /// # Errors
     /// None are left.
-    pub(super) fn of(
-        &self,
-        claims: &Claims<'_>,
-        found: &mut BTreeSet<usize>,
-        left: &mut usize,
-    ) -> Result<(), TooMany> {
+    pub(super) fn of(&self, claims: &Claims<'_>, found: &mut BTreeSet<usize>, left: &mut usize) -> Result<(), TooMany> {
         let mut add = |indices: &[usize]| {
             *left = left.checked_sub(indices.len() + 1).ok_or(TooMany)?;
             found.extend(indices);

@@ -125,7 +125,8 @@ impl<'a> Claims<'a> {
         for key in shared(&self.patches, &other.patches) {
             let Some((own, theirs)) = self.patches.get(key).zip(other.patches.get(key)) else { continue };
             // Both change what a Pod has, and one replaces it.
-            let clash = |policy: &str| policy != "Retain" && (theirs.overwrites || (theirs.changes && policy == "Overwrite"));
+            let clash =
+                |policy: &str| policy != "Retain" && (theirs.overwrites || (theirs.changes && policy == "Overwrite"));
             clashes.extend(own.entries.iter().filter(|(_, policy)| clash(policy)).map(|(index, _)| (*index, key)));
         }
         for (index, key) in clashes {

@@ -146,7 +146,9 @@ pub(super) fn v1alpha1(name: &str) -> Value {
 pub(super) fn revision(name: &str) -> Value {
     let set = anonymous(name);
     let spec = ["containers", "initContainers", "volumes", "imagePullSecrets", "patchPodMetadata"];
-    let spec = super::object(spec.map(|key| (key.to_owned(), set.pointer(&format!("/spec/{key}")).cloned().unwrap_or_default())));
+    let spec = super::object(
+        spec.map(|key| (key.to_owned(), set.pointer(&format!("/spec/{key}")).cloned().unwrap_or_default())),
+    );
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
         "metadata": {

@@ -24,7 +24,11 @@ impl Cluster {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.borrow().iter().map(|asked| format!("{} {}", shown(asked.atom.as_permission()), place(&asked.namespace))).collect()
+        self.asked
+            .borrow()
+            .iter()
+            .map(|asked| format!("{} {}", shown(asked.atom.as_permission()), place(&asked.namespace)))
+            .collect()
     }
 }
 
@@ -165,7 +169,7 @@ fn p3_each_question_is_asked_once() {
 #[rstest]
 #[case::many_permissions(257, 1)]
 #[case::times_namespaces(65, 4)]
-#[case::absurdly_many(100_000, 1)]
+#[case::as_many_as_rules_may_stand_for(4_096, 1)]
 fn p3_more_than_can_be_asked_is_refused_unasked(#[case] resources: usize, #[case] namespaces: usize) {
     let cluster = Cluster::with(&[]);
     let names: Vec<String> = (0..resources).map(|index| format!("r{index}")).collect();
@@ -180,6 +184,18 @@ fn p3_more_than_can_be_asked_is_refused_unasked(#[case] resources: usize, #[case
         ]
     );
     assert_eq!(cluster.asked(), NONE);
+}
+
+#[test]
+fn e18_more_than_can_be_asked_in_bytes_is_refused() {
+    let cluster = Cluster::with(&[("web", pods())]);
+    let author = Author { user: "ann".to_owned(), groups: vec!["g".repeat(QUESTION_BYTES_MAX / 3)] };
+    let set = set(json!([pods()]), &["web"]);
+    let mut inquiry = Inquiry::new(&cluster, &|| Duration::ZERO);
+    let reasons = check(&set, &Declared::of(&set).unwrap(), &author, &Rules::default(), &mut inquiry);
+    assert_eq!(reasons.len(), 1);
+    assert!(reasons[0].problem.contains("too many permissions to verify in one request"), "{}", reasons[0]);
+    assert_eq!(cluster.asked().len(), 2);
 }
 
 #[test]
