@@ -146,17 +146,17 @@ impl<'a> State<'a> {
             (Present::Never, _) | (_, Present::Never) => false,
             (Present::Without(_), Present::Without(_)) => true,
             (Present::With(values), Present::With(others)) => in_both(values, others).next().is_some(),
-            (Present::With(values), Present::Without(others)) => in_both(values, others).count() < values.len(),
-            (Present::Without(others), Present::With(values)) => in_both(values, others).count() < values.len(),
+            (Present::With(values), Present::Without(others)) | (Present::Without(others), Present::With(values)) => {
+                in_both(values, others).count() < values.len()
+            }
         }
     }
 
     /// Whether a label in this state can be against a requirement.
     fn may_break(&self, requirement: &Requirement<'_>) -> bool {
         match (requirement.op, &self.present) {
-            (Op::Exists, _) => self.may_be_absent,
+            (Op::Exists, _) | (Op::In, Present::Never) => self.may_be_absent,
             (Op::DoesNotExist, _) => self.may_be_present(),
-            (Op::In, Present::Never) => self.may_be_absent,
             (Op::In, Present::Without(_)) => true,
             (Op::In, Present::With(values)) => {
                 let allowed: BTreeSet<&str> = requirement.values.iter().collect();

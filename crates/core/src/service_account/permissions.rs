@@ -245,7 +245,7 @@ pub fn normalised(rules: &[Value]) -> Vec<Value> {
     for ((group, resource, name), verbs) in verbs {
         names.entry((group, resource, name.is_some(), verbs)).or_default().extend(name);
     }
-    let mut resources: BTreeMap<(&str, Vec<&str>, Vec<&str>), Vec<&str>> = BTreeMap::new();
+    let mut resources: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for ((group, resource, _, verbs), names) in names {
         resources.entry((group, names, verbs)).or_default().push(resource);
     }
