@@ -196,9 +196,9 @@ pub fn permissions(rules: &[Value]) -> BTreeSet<Permission<'_>> {
     let mut all = BTreeSet::new();
     for rule in rules {
         let texts = |field: &str| json::texts(rule, &[field]);
-        let named: Vec<Option<&str>> = texts("resourceNames").into_iter().map(Some).collect();
+        let listed: Vec<Option<&str>> = texts("resourceNames").into_iter().map(Some).collect();
         // Without names it is every object.
-        let names = if named.is_empty() { vec![None] } else { named };
+        let names = if listed.is_empty() { vec![None] } else { listed };
         let (resources, verbs) = (texts("resources"), texts("verbs"));
         for group in texts("apiGroups") {
             for resource in resources.iter().copied() {
