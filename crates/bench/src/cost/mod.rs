@@ -29,6 +29,7 @@ pub struct Input {
 /// Every part of a document.
 const WHOLE: &[&str] = &["/request", "/settings", "/objects", "/bundle"];
 
+#[allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 impl Input {
     /// A call of `validate` for this request.
     pub fn validate(name: &str, request: Value) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! They need the module that `PILLION_MODULE` names, as `tests/fuel.rs` does. `make cost` runs those that take long:
 //! every place of every sample in every way, and all pairs.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
 use std::env;
 use std::fs;

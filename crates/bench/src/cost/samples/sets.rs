@@ -6,6 +6,7 @@ use super::{merge, with};
 use crate::corpus::pods::NAMESPACE;
 
 /// A SidecarSet that matches the Pods of the samples; its containers and volumes have its name.
+#[allow(clippy::too_many_lines, reason = "one object with an entry in every list")]
 pub(super) fn rich(name: &str) -> Value {
     let volume = format!("{name}-data");
     let resources = json!({"limits": {"cpu": "200m", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "64Mi"}});
@@ -131,15 +132,14 @@ pub(super) fn anonymous(name: &str) -> Value {
 
 /// The older version of the API.
 pub(super) fn v1alpha1(name: &str) -> Value {
-    let set = with(
+    with(
         rich(name),
         &json!({
             "apiVersion": "apps.kruise.io/v1alpha1",
             "metadata": {"annotations": {"apps.kruise.io/sidecarset-custom-version": "v1"}},
             "spec": {"namespace": "", "updateStrategy": {"type": "RollingUpdate"}},
         }),
-    );
-    set
+    )
 }
 
 /// A stored version of the SidecarSet of this name.
