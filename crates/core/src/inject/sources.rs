@@ -426,7 +426,8 @@ mod tests {
         let hidden = Hidden { asking: &asking, trusted: &rules.trusted_csi_drivers };
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
         let shares = |set: &str, hidden: Option<Hidden<'_>>| {
-            !shared_mounts(set, &sidecar, &Own::of(Pod::decode(&pod).unwrap(), &[], hidden)).0.is_empty()
+            let own = Own::of(Pod::decode(&pod).unwrap(), &[], hidden);
+            !own.taken_by(set, &sidecar, &mut Vec::new()).mounts.is_empty()
         };
         assert_eq!((shares("owner", Some(hidden)), shares("other", Some(hidden))), (with_owners, with_others));
         assert!(shares("owner", None), "as the reference does where nobody asks for an identity");
