@@ -477,7 +477,7 @@ mod tests {
         let mut errors = Vec::new();
         let long = "k".repeat(100_000);
         let root = Place::new("map");
-        for _ in 0..ERRORS_MAX + 1 {
+        for _ in 0..=ERRORS_MAX {
             errors.required(&root.key(&long).child("name"), "");
         }
         assert_eq!((errors.len(), errors.is_full()), (ERRORS_MAX, true));
