@@ -145,7 +145,7 @@ mod tests {
     fn values_of_secrets_are_not_told() {
         let body = json!({"data": {"token": "new", "more": "x", "less": null}, "items": ["a", "b"]});
         let found = of(&json!({"data": {"token": "old", "less": "y"}, "items": []}), &body, true);
-        assert_eq!(found, ["data.token: changed", "data.more: added", "data.less: removed", "items: added"]);
+        assert_eq!(found, ["data.less: removed", "data.more: added", "data.token: changed", "items: added"]);
     }
 
     #[test]
