@@ -68,8 +68,8 @@ struct Plan<'a> {
     missing: Vec<(&'a str, String, Missing)>,
 }
 
-/// The longest object that an API server can store, in bytes (etcd's `--max-request-bytes`, unless told otherwise).
-const OBJECT_MAX: usize = 1536 * 1024;
+/// The longest object that an API server takes, in bytes: its limit for a request. etcd stores half of that by default.
+const OBJECT_MAX: usize = 3 * 1024 * 1024;
 
 /// Injects `sets`, in this order, into `pod`.
 ///
