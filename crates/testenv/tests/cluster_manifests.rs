@@ -181,36 +181,8 @@ enum Ask {
     Delete,
 }
 
-/// The requests that the server is not sent do not wait for it.
-#[tokio::test]
-async fn only_what_matters_leaves_the_api_server() {
-    let cluster = Cluster::start(Options::new()).await.unwrap();
-    let client = cluster.admin().await.unwrap();
-    let namespace = cluster.namespace("conditions").await.unwrap();
-    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": []});
-    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
-    let secret = |name: &str, of: &str| {
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "type": of,
-            "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": "default"}}
-        })
-    };
-    let pod = |name: &str, annotations: &Value| {
-        json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
-            "spec": {"containers": [{"name": "c", "image": "i"}]}
-        })
-    };
-    let plain = json!({});
-    let merged = json!({"serviceAccountName": "sidecarset-merged-1"});
-    let merged_by_its_old_name = json!({"serviceAccount": "sidecarset-merged-1"});
-
-    // There before the webhooks are.
-    let create = async |object: &Value| {
-        let api_version = object["apiVersion"].as_str().unwrap();
-        let api = api(&client, api_version, object["kind"].as_str().unwrap(), &namespace).await;
-        api.create(&PostParams::default(), &serde_json::from_value(object.clone()).unwrap()).await
-    };
+/// Makes the cluster serve OpenKruise's workloads.
+async fn define_kinds_of_kruise(client: &Client) {
     for (kind, plural) in [
         ("CloneSet", "clonesets"),
         ("StatefulSet", "statefulsets"),
@@ -219,58 +191,21 @@ async fn only_what_matters_leaves_the_api_server() {
         ("AdvancedCronJob", "advancedcronjobs"),
         ("UnitedDeployment", "uniteddeployments"),
     ] {
-        apply(&client, &kruise_definition(kind, plural).to_string(), MANAGER).await.unwrap();
+        apply(client, &kruise_definition(kind, plural).to_string(), MANAGER).await.unwrap();
         let is_served = async || {
             let kind = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", kind);
-            pinned_kind(&client, &kind).await.ok()
+            pinned_kind(client, &kind).await.ok()
         };
         until("the kind being served", SOON, is_served).await.unwrap();
     }
-    for object in [
-        role("plain"),
-        role("sidecarset-merged-1"),
-        account("used"),
-        workload("apps/v1", "Deployment", "old", &plain),
-        pod("running", &plain),
-    ] {
-        create(&object).await.unwrap();
-    }
-    apply(&client, &webhooks_of_nobody(&cluster.authority_certificate()), MANAGER).await.unwrap();
-    let asked = async || was_sent(create(&pod("first", &plain)).await).then_some(());
-    until("the webhooks being asked", SOON, asked).await.unwrap();
+}
 
-    let mut cases = vec![
-        (Ask::Create, pod("app", &plain), true),
-        (Ask::Change, pod("running", &plain), false),
-        (Ask::Create, secret("opaque", "Opaque"), false),
-        (Ask::Create, secret("token", "kubernetes.io/service-account-token"), true),
-        (Ask::Create, role("another"), false),
-        (Ask::Change, role("plain"), false),
-        (Ask::Delete, role("plain"), false),
-        (Ask::Change, role("sidecarset-merged-1"), true),
-        (Ask::Delete, role("sidecarset-merged-1"), true),
-        (Ask::Create, role("sidecarset-merged-2"), true),
-        (Ask::Create, account("another"), false),
-        (Ask::Create, account("sidecarset-merged-2"), true),
-        (
-            Ask::Create,
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": null, "generateName": "web-"}}),
-            false,
-        ),
-        (
-            Ask::Create,
-            json!({
-                "apiVersion": "v1", "kind": "ServiceAccount",
-                "metadata": {"name": null, "generateName": "sidecarset-merged-7e18f737311"}
-            }),
-            true,
-        ),
-        (Ask::Create, with_template("apps.kruise.io/v1alpha1", "CloneSet", "bare", "other", &merged), false),
-        (Ask::Change, account("used"), true),
-        (Ask::Delete, account("used"), true),
-        (Ask::Change, workload("apps/v1", "Deployment", "old", &plain), false),
-        (Ask::Delete, workload("apps/v1", "Deployment", "old", &plain), false),
-    ];
+/// New workloads of every kind, and whether the server is sent them: it is where a template names a merged account.
+fn creations_of_templates() -> Vec<(Ask, Value, bool)> {
+    let plain = json!({});
+    let merged = json!({"serviceAccountName": "sidecarset-merged-1"});
+    let merged_by_its_old_name = json!({"serviceAccount": "sidecarset-merged-1"});
+    let mut cases = Vec::new();
     for (api_version, kind) in [
         ("apps/v1", "Deployment"),
         ("apps/v1", "StatefulSet"),
@@ -319,6 +254,85 @@ async fn only_what_matters_leaves_the_api_server() {
     };
     cases.push((Ask::Create, patching("web"), false));
     cases.push((Ask::Create, patching("sidecarset-merged-1"), true));
+    cases
+}
+
+/// The requests that the server is not sent do not wait for it.
+#[tokio::test]
+async fn only_what_matters_leaves_the_api_server() {
+    let cluster = Cluster::start(Options::new()).await.unwrap();
+    let client = cluster.admin().await.unwrap();
+    let namespace = cluster.namespace("conditions").await.unwrap();
+    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": []});
+    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+    let secret = |name: &str, of: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": of,
+            "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": "default"}}
+        })
+    };
+    let pod = |name: &str, annotations: &Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}
+        })
+    };
+    let plain = json!({});
+    let merged = json!({"serviceAccountName": "sidecarset-merged-1"});
+
+    // There before the webhooks are.
+    let create = async |object: &Value| {
+        let api_version = object["apiVersion"].as_str().unwrap();
+        let api = api(&client, api_version, object["kind"].as_str().unwrap(), &namespace).await;
+        api.create(&PostParams::default(), &serde_json::from_value(object.clone()).unwrap()).await
+    };
+    define_kinds_of_kruise(&client).await;
+    for object in [
+        role("plain"),
+        role("sidecarset-merged-1"),
+        account("used"),
+        workload("apps/v1", "Deployment", "old", &plain),
+        pod("running", &plain),
+    ] {
+        create(&object).await.unwrap();
+    }
+    apply(&client, &webhooks_of_nobody(&cluster.authority_certificate()), MANAGER).await.unwrap();
+    let asked = async || was_sent(create(&pod("first", &plain)).await).then_some(());
+    until("the webhooks being asked", SOON, asked).await.unwrap();
+
+    let mut cases = vec![
+        (Ask::Create, pod("app", &plain), true),
+        (Ask::Change, pod("running", &plain), false),
+        (Ask::Create, secret("opaque", "Opaque"), false),
+        (Ask::Create, secret("token", "kubernetes.io/service-account-token"), true),
+        (Ask::Create, role("another"), false),
+        (Ask::Change, role("plain"), false),
+        (Ask::Delete, role("plain"), false),
+        (Ask::Change, role("sidecarset-merged-1"), true),
+        (Ask::Delete, role("sidecarset-merged-1"), true),
+        (Ask::Create, role("sidecarset-merged-2"), true),
+        (Ask::Create, account("another"), false),
+        (Ask::Create, account("sidecarset-merged-2"), true),
+        (
+            Ask::Create,
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": null, "generateName": "web-"}}),
+            false,
+        ),
+        (
+            Ask::Create,
+            json!({
+                "apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"name": null, "generateName": "sidecarset-merged-7e18f737311"}
+            }),
+            true,
+        ),
+        (Ask::Create, with_template("apps.kruise.io/v1alpha1", "CloneSet", "bare", "other", &merged), false),
+        (Ask::Change, account("used"), true),
+        (Ask::Delete, account("used"), true),
+        (Ask::Change, workload("apps/v1", "Deployment", "old", &plain), false),
+        (Ask::Delete, workload("apps/v1", "Deployment", "old", &plain), false),
+    ];
+    cases.append(&mut creations_of_templates());
     let mut wrong = Vec::new();
     for (ask, object, is_sent) in cases {
         let kind = object["kind"].as_str().unwrap();

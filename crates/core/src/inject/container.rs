@@ -118,22 +118,23 @@ fn variable(name: &str, key: &str, value: Value) -> Value {
 }
 
 /// Adds shared mounts and devices whose paths are free (M-18, M-19). Devices come second: they must not collide with
-/// the mounts just added.
+/// the mounts just added. Among themselves neither do: [`Taken`] has one for each path.
 fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devices: &[&Value]) {
-    let mut paths: BTreeSet<&str> = BTreeSet::new();
     let lists = [("volumeMounts", "mountPath", mounts), ("volumeDevices", "devicePath", devices)];
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     for (key, path, _) in lists {
-        for item in json::items(sidecar, &[key]) {
-            paths.insert(json::text(item, &[path]));
-        }
+        taken.extend(json::items(sidecar, &[key]).iter().map(|item| json::text(item, &[path])));
     }
     for (key, path, shared) in lists {
-        for item in shared {
-            if paths.insert(json::text(item, &[path]))
-                && let Some(list) = json::list_mut(container, key)
-            {
-                list.push((*item).clone());
-            }
+        let free: Vec<&Value> =
+            shared.iter().copied().filter(|item| !taken.contains(json::text(item, &[path]))).collect();
+        if !free.is_empty()
+            && let Some(list) = json::list_mut(container, key)
+        {
+            list.extend(free.iter().copied().cloned());
+        }
+        if !devices.is_empty() {
+            taken.extend(free.into_iter().map(|item| json::text(item, &[path])));
         }
     }
 }

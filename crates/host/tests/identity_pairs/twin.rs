@@ -48,6 +48,7 @@ fn without_record(pod: &Value) -> Value {
 }
 
 /// Everything that a later webhook may do to identities in this Pod, as what it is and the Pod after it.
+#[allow(clippy::too_many_lines, reason = "one list of edits, each with its condition")]
 fn sabotages(stored: &Value, admission: &Admission, scenario: &Scenario) -> Vec<(&'static str, Value)> {
     let Expected::Admitted { runs_as, hides, identities, .. } = &admission.expected else { return Vec::new() };
     let mut done = Vec::new();

@@ -66,11 +66,11 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
         let given = volumes.given(volume).filter(|_| !volumes::is_called_like_ours(volume))?;
         Some(Holder { container, volume, given })
     };
-    let is_automounted = |mount: &Value| is_at_path(mount) && volumes.is_automounted(pod::name(mount));
+    let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        used.extend(volumes::used_by(container));
+        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
         if owners.contains(name) {
             continue;
         }

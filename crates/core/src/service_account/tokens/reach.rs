@@ -49,8 +49,8 @@ impl<'a> Running<'a> {
     /// count, for those can be edited.
     pub fn of(pod: &'a Value, trusted: &volumes::Drivers) -> Self {
         let volumes = Volumes::of(pod, trusted);
-        let mut names = volumes.iter().map(pod::name);
-        let is_for_sidecars = names.any(|name| volumes::is_called_like_ours(name) && volumes.gives_account(name));
+        let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
+        let is_for_sidecars = volumes.iter().map(pod::name).any(is_given);
         let holds = |container: &&Value| volumes::used_by(container).any(volumes::is_called_like_ours);
         let holders = containers(pod).filter(holds).map(pod::name).collect();
         Self { volumes, is_for_sidecars, holders }
@@ -81,7 +81,7 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        used.extend(volumes::used_by(container));
+        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
         for what in reaches(volumes, container, &|volume| granted.owns(name, volume)) {
             let problem = format!("container {} {what}, which belongs to a sidecar", shown(name));
             let remedy = "remove it; only the containers of the SidecarSet may hold its token";
@@ -159,7 +159,7 @@ pub(super) fn regained(
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
-        used.extend(volumes::used_by(container));
+        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
         if owners.is_some_and(|owners| owners.contains(name)) {
             continue;
         }

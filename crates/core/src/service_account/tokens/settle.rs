@@ -82,7 +82,7 @@ fn hide(
 ) -> Vec<String> {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
     let mut warnings = Vec::new();
-    let automounted = |mount: &Value| is_at_path(mount) && volumes.is_automounted(pod::name(mount));
+    let automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
     // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
     let automounts = containers(before).any(|container| volumes::mounts(container).iter().any(automounted));
     let set_of: BTreeMap<&str, &str> =
@@ -91,16 +91,14 @@ fn hide(
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = pod::name(container).to_owned();
-            left.extend(volumes::used_otherwise(container).map(str::to_owned));
+            left.extend(volumes::used_otherwise(container).filter(|name| volumes.has(name)).map(str::to_owned));
             let Some(object) = container.as_object_mut() else { continue };
             let mut loses = automounts;
             if let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) {
                 let count = mounts.len();
                 mounts.retain(|mount| !automounted(mount));
-                for mount in &*mounts {
-                    loses &= !is_at_path(mount);
-                    left.insert(pod::name(mount).to_owned());
-                }
+                loses = loses && !mounts.iter().any(is_at_path);
+                left.extend(mounts.iter().map(pod::name).filter(|name| volumes.has(name)).map(str::to_owned));
                 if mounts.is_empty() && count > 0 {
                     json::take(object, "volumeMounts");
                 }

@@ -122,7 +122,8 @@ fn identities(pod: &Value, account_automounts: bool) -> Vec<(String, String)> {
         for mount in mounts(container) {
             let drivers = Drivers::new();
             let volumes = Volumes::of(pod, &drivers);
-            let volume = volumes.get(pod::name(mount)).unwrap();
+            let volume = pod["spec"]["volumes"].as_array().unwrap().iter();
+            let volume = volume.clone().find(|volume| pod::name(volume) == pod::name(mount)).unwrap();
             if volumes.gives_account(pod::name(mount)) {
                 found.push((name.clone(), account.to_owned()));
             }

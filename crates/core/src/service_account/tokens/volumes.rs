@@ -11,10 +11,28 @@ use crate::service_account::names;
 /// Names of CSI drivers (`spec.csi.driver` of a volume).
 pub type Drivers = BTreeSet<String>;
 
-/// The volumes of a Pod by name, each read once: there may be as many mounts as volumes, and long volumes.
+/// Kinds of volumes, and members of them, that name no Secret and hold no token, whatever they say (core/v1).
+const PLAIN: [&str; 10] = [
+    "name",
+    "emptyDir",
+    "configMap",
+    "hostPath",
+    "persistentVolumeClaim",
+    "downwardAPI",
+    "ephemeral",
+    "nfs",
+    "image",
+    "gitRepo",
+];
+
+/// The volumes of a Pod that matter for tokens, each read once: there may be as many mounts as volumes, and long volumes.
+///
+/// A volume matters if it may give an identity or name a Secret, or has a name that the API server or Pillion gives. Most
+/// volumes do not, and a Pod may have ten thousand of them (E18).
 #[derive(Clone, Debug)]
 pub struct Volumes<'a> {
-    list: &'a [Value],
+    /// In the order of the Pod.
+    list: Vec<&'a Value>,
     by_name: BTreeMap<&'a str, Facts<'a>>,
     /// The volume that the API server takes for its own, and whether it holds a token for the API server.
     adopted: Option<(&'a str, bool)>,
@@ -33,30 +51,35 @@ struct Facts<'a> {
 impl<'a> Volumes<'a> {
     /// The volumes of `pod`. Drivers that are `trusted` do not ask for tokens. The first volume of a name counts.
     pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
-        let list = json::items(pod, &["spec", "volumes"]);
+        let list: Vec<&Value> = json::items(pod, &["spec", "volumes"]).iter().filter(|it| matters(it)).collect();
         let facts = |volume: &'a Value| Facts {
             volume,
             given: given(volume, trusted),
             is_automounted: is_automounted(volume),
             token_secret: token_secrets_of_volume(volume).first().copied(),
         };
-        let mut named = list.iter().map(|volume| (pod::name(volume), volume));
+        let mut named = list.iter().map(|volume| (pod::name(volume), *volume));
         let adopted = named.find(|(name, _)| name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
         Self {
-            list,
             by_name: list.iter().rev().map(|volume| (pod::name(volume), facts(volume))).collect(),
+            list,
             adopted: adopted.map(|(name, volume)| (name, tokens_of(volume).any(is_for_the_api_server))),
         }
     }
 
-    /// The volume of this name.
+    /// Whether the volume of this name matters.
+    pub fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The volume of this name, if it matters.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         Some(self.by_name.get(name)?.volume)
     }
 
-    /// All of them, in the order of the Pod.
-    pub fn iter(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.list.iter()
+    /// All that matter, in the order of the Pod.
+    pub fn iter(&self) -> impl Iterator<Item = &'a Value> {
+        self.list.iter().copied()
     }
 
     /// How the volume of this name lets whoever mounts it authenticate as the Pod's account.
@@ -88,6 +111,12 @@ impl<'a> Volumes<'a> {
     pub fn is_misled(&self) -> bool {
         self.adopted.is_some_and(|(_, holds_token)| !holds_token)
     }
+}
+
+/// Whether a volume matters for tokens.
+fn matters(volume: &Value) -> bool {
+    let is_plain = volume.as_object().is_some_and(|object| object.keys().all(|key| PLAIN.contains(&key.as_str())));
+    !is_plain || is_called_like_ours(pod::name(volume)) || pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
 }
 
 /// Whether a volume has a name that only volumes of Pillion may have.
