@@ -114,7 +114,7 @@ bench-counts: policy.wasm $(BASELINE)
 # No input costs more than its length: every list, map, text and number of every kind of request and of the settings grows
 # alone, in every way, then each with each. Hours; `make test` has what takes a minute (crates/bench/tests/cost).
 cost: policy.wasm
-	$(CARGO) test --package pillion-bench --profile timing --locked --test cost -- --include-ignored $(COST_FLAGS)
+	$(CARGO) test --package pillion-bench --profile timing --locked --features cost --test cost -- $(COST_FLAGS)
 
 # The same load, a twentieth of it, with the build that the tests use.
 load: pillion

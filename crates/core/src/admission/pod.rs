@@ -153,7 +153,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
-                injected.pod = settled.pod;
+                json::leave(std::mem::replace(&mut injected.pod, settled.pod));
             }
             Err(more) => reasons.extend(more),
         }

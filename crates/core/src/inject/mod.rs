@@ -99,7 +99,9 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result
         let pod = source.as_value().clone();
         return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
     }
-    Ok(apply(source, sets, &mut plan, (records, without_image)))
+    let injected = apply(source, sets, &mut plan, (records, without_image));
+    json::leave((patched, plan));
+    Ok(injected)
 }
 
 impl<'a> Plan<'a> {

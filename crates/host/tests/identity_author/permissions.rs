@@ -134,7 +134,7 @@ fn p3_rules_with_thousands_of_permissions_are_refused_at_once() {
     for (count, message) in [
         (
             26,
-            "403 SidecarSet \"agent\": spec.serviceAccountPermissions[0]: stands for more than 4096 permissions; name fewer groups, resources, verbs or objects",
+            "422 SidecarSet \"agent\": spec.serviceAccountPermissions: Too many: stands for more than 4096 permissions; name fewer groups, resources, verbs or objects",
         ),
         (
             16,
@@ -154,7 +154,7 @@ fn p3_rules_with_thousands_of_permissions_are_refused_at_once() {
     let verdict = module().validate_settings(&gated(&json!({}), &[with_rules(hidden)])).unwrap();
     assert_eq!(
         verdict.message.unwrap(),
-        "sidecarSets[0].spec.serviceAccountPermissions[0]: Forbidden: stands for more than 4096 permissions; name fewer groups, resources, verbs or objects (SidecarSet \"agent\")"
+        "sidecarSets[0].spec.serviceAccountPermissions: Too many: stands for more than 4096 permissions; name fewer groups, resources, verbs or objects (SidecarSet \"agent\")"
     );
 }
 

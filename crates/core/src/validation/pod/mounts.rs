@@ -38,6 +38,7 @@ fn check_mounts(
     devices: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
+    let device_paths: BTreeSet<&str> = devices.values().copied().collect();
     // Kubernetes reports these three at the list, not at the item.
     let list = container.at("volumeMounts");
     let mut mount_paths = BTreeSet::new();
@@ -51,7 +52,7 @@ fn check_mounts(
         if devices.contains_key(name) {
             mount.invalid("name", "must not be in volumeDevices as well", errors);
         }
-        if devices.values().any(|device| *device == path) {
+        if device_paths.contains(path) {
             mount.invalid("mountPath", "must not be the path of a volume device as well", errors);
         }
 
@@ -114,6 +115,7 @@ fn check_devices(
     mounts: &BTreeMap<&str, &str>,
     errors: &mut Vec<FieldError>,
 ) {
+    let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
     let (mut names, mut device_paths) = (BTreeSet::new(), BTreeSet::new());
     for device in container.items("volumeDevices") {
         let (name, path) = (device.text("name"), device.text("devicePath"));
@@ -136,7 +138,7 @@ fn check_devices(
         if mounts.contains_key(name) {
             device.invalid("name", "must not be in volumeMounts as well", errors);
         }
-        if mounts.values().any(|mount| *mount == path) {
+        if mount_paths.contains(path) {
             device.invalid("devicePath", "must not be the path of a volume mount as well", errors);
         }
     }
