@@ -9,53 +9,7 @@ use std::process::{Command, Stdio};
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{Run, pillion};
-
-const SET: &str = "apiVersion: apps.kruise.io/v1beta1
-kind: SidecarSet
-metadata: {name: agent}
-spec:
-  selector: {matchLabels: {logs: collect}}
-  containers:
-  - {name: agent, image: 'agent:1', podInjectPolicy: AfterAppContainer}
-";
-const POD: &str = "apiVersion: v1
-kind: Pod
-metadata:
-  name: p
-  namespace: shop
-  labels: {logs: collect}   # this is what the set selects
-spec:
-  containers:
-  - name: app
-    image: app:1
-";
-const SERVICE: &str = "# a comment
-apiVersion: v1
-kind:   Service
-metadata: {name: s}
-";
-
-/// Runs `pillion inject` in a folder with these files; the time of injection is fixed.
-fn run(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    run_in(folder.path(), args, stdin)
-}
-
-fn run_in(folder: &Path, args: &[&str], stdin: &str) -> Run {
-    pillion(folder, &[&["inject", "--now", "2026-01-02T03:04:05Z"], args].concat(), stdin)
-}
-
-/// The containers of the Pod spec at a pointer.
-fn containers(object: &Value, pointer: &str) -> Vec<String> {
-    let containers = object.pointer(&format!("{pointer}/spec/containers")).and_then(Value::as_array).unwrap();
-    containers.iter().map(|container| container["name"].as_str().unwrap().to_owned()).collect()
-}
+use support::injection::{POD, SERVICE, SET, containers, run, run_in};
 
 #[test]
 fn a_pod_is_injected_and_everything_else_comes_out_as_it_was_written() {

@@ -20,7 +20,7 @@ pub enum Order {
     Random,
 }
 
-/// What of an entry that is an object differs from the others.
+/// The members in which a new entry differs from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Differs {
     /// Its name, or what stands for one.

@@ -15,7 +15,7 @@ use self::place::Place;
 use crate::objects::Objects;
 use crate::scenario::bundle_of;
 
-/// What a policy is called with, as one document: `request`, `settings`, `objects` (what can be looked up) and `bundle`
+/// The payload of a call, as one document: `request`, `settings`, `objects` (what can be looked up) and `bundle`
 /// (the SidecarSets that `settings.bundle` holds, before they are compressed).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
@@ -90,7 +90,7 @@ impl Input {
     /// The bytes that the function gets.
     ///
     /// # Errors
-    /// Where the document cannot be written.
+    /// The document cannot be written.
     pub fn payload(&self) -> anyhow::Result<Vec<u8>> {
         let part = |key: &str| self.document.get(key).cloned();
         let mut settings = part("settings").unwrap_or_else(|| Value::Object(Map::new()));
@@ -104,7 +104,7 @@ impl Input {
         Ok(serde_json::to_vec(&payload)?)
     }
 
-    /// What the policy can look up.
+    /// The objects that the policy can look up.
     pub fn objects(&self) -> Objects {
         Objects::new(self.document.get("objects").and_then(Value::as_array).cloned().unwrap_or_default())
     }
@@ -113,7 +113,7 @@ impl Input {
     /// can be looked up.
     ///
     /// # Errors
-    /// Where the document cannot be written.
+    /// The document cannot be written.
     pub fn length(&self) -> anyhow::Result<u64> {
         Ok(serde_json::to_vec(&self.document)?.len() as u64)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// What can grow at a place.
+/// The parts of a place that can grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The entries of a list.
@@ -25,7 +25,7 @@ pub enum Part {
 pub struct Place {
     /// A JSON pointer (RFC 6901).
     pub pointer: String,
-    /// What is there.
+    /// The part.
     pub part: Part,
 }
 

@@ -12,16 +12,16 @@ use super::grow::{Growth, How};
 use super::place::{self, Part};
 use crate::engine::{Bounds, Counter, PAGE};
 
-/// What an evaluation of less than a MiB may take.
+/// The most that an evaluation of less than a MiB may take.
 pub const BOUNDS: Bounds = Bounds { instructions: 600_000_000, memory: 64 << 20 };
 /// How often the work may grow where the input grows twice, in tenths.
 const GROWTH: u64 = 23;
-/// What every evaluation may take besides, so that a few instructions or one page more are no growth.
+/// The allowance of every evaluation, so that a few instructions or one page more are no growth.
 const SPARE_INSTRUCTIONS: u64 = 150_000;
 const SPARE_MEMORY: u64 = 1 << 20;
 /// The most bytes of input that [`BOUNDS`] are for.
 const LENGTH: u64 = 1 << 20;
-/// What every evaluation may take, however short its input is: a tenth of [`BOUNDS`].
+/// The share of [`BOUNDS`] that does not depend on the length of the input: a tenth.
 const FIXED: Bounds = Bounds { instructions: BOUNDS.instructions / 10, memory: BOUNDS.memory / 8 };
 /// Instructions and bytes of memory that each byte of input may take besides.
 pub const INSTRUCTIONS_EACH: u64 = (BOUNDS.instructions - FIXED.instructions) / LENGTH;
@@ -35,11 +35,11 @@ const TIME: Duration = Duration::from_secs(20);
 pub struct Case<'a> {
     /// The sample.
     pub input: &'a Input,
-    /// What grows, outer places first.
+    /// The places that grow, outer ones first.
     pub growths: Vec<Growth>,
 }
 
-/// What an evaluation took.
+/// The cost of an evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Took {
     /// Bytes of input.
@@ -70,7 +70,7 @@ impl<'a> Case<'a> {
         self.input.of(document)
     }
 
-    /// What is wrong with it where it has `count` entries more, and twice as many, if anything.
+    /// The finding, if any, when the sample gets `count` entries more and twice as many.
     pub fn judge(&self, counter: &Counter, count: usize) -> Option<String> {
         self.told(self.judged(counter, count))
     }
@@ -194,10 +194,10 @@ pub fn survey<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Option<String> + Sync)
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// What an input takes.
+/// Measures the cost of an input.
 ///
 /// # Errors
-/// Where the module traps, or takes longer than any copying may.
+/// The module traps, or takes longer than any copying may.
 pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
     let (payload, objects, bytes) = (input.payload()?, input.objects(), input.length()?);
     let start = Instant::now();

@@ -1,6 +1,8 @@
 //! Runs of the command line that the tests share.
 #![allow(dead_code, clippy::panic, clippy::unwrap_used)] // Each test file uses its part; a panic is how a test fails.
 
+pub mod injection;
+
 use std::path::Path;
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What the policy looks up.
+//! Objects that the policy looks up.
 
 use pillion_core::service_account::names;
 use serde_json::{Value, json};

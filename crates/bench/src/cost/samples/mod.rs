@@ -20,7 +20,7 @@ fn gate() -> Value {
 /// All inputs. Some are answers of the policy, for which `counter` evaluates it.
 ///
 /// # Errors
-/// Where the policy refuses a sample that another one is made of.
+/// The policy refuses a sample from which another one is made.
 pub fn all(counter: &Counter) -> anyhow::Result<Vec<Input>> {
     let mut all = pods::inputs(counter)?;
     all.extend(guarded::inputs());
