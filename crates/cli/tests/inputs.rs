@@ -10,7 +10,7 @@ use std::path::Path;
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::injection::{POD, SERVICE, SET, containers, run, run_in};
-use support::{Run, pillion};
+use support::pillion;
 
 /// A Deployment with this spec of its Pods, from line 5 on.
 fn deployment(spec: &str) -> String {
