@@ -163,8 +163,11 @@ fn may_be_new_pod(request: &json::Object) -> bool {
 }
 
 fn no_json(error: &ParseError) -> Refusal {
-    let problem =
-        if error.is_too_dense() { "the payload costs too much to read" } else { "the payload is not valid JSON" };
+    let problem = if error.is_too_dense() {
+        "the payload costs too much to read; shorten its lists and objects"
+    } else {
+        "the payload is not valid JSON"
+    };
     undecodable(FieldPath::default(), format!("{problem}: {error}"))
 }
 
@@ -174,7 +177,7 @@ pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
         Ok(settings) => settings,
         Err(error) => {
             let problem = if error.is_too_dense() {
-                "the settings cost too much to read"
+                "the settings cost too much to read; shorten their lists and objects"
             } else {
                 "the settings are not valid JSON"
             };
