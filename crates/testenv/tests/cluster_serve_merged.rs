@@ -53,7 +53,8 @@ async fn installation() -> &'static Installation<'static> {
     let settings = json!({
         "sidecarSets": sets,
         "featureGates": {"SidecarSetServiceAccountInjection": true},
-        "serviceAccounts": {"allowPodMode": true},
+        // The test makes the merged objects in the controller's place.
+        "serviceAccounts": {"allowPodMode": true, "controllerUser": "testenv-admin"},
     });
     // Accounts are made right before they count: every look-up is a request.
     let live = ["--cache-max-staleness=0s"];
