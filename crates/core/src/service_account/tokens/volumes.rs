@@ -12,18 +12,10 @@ use crate::service_account::names;
 pub type Drivers = BTreeSet<String>;
 
 /// Kinds of volumes, and members of them, that name no Secret and hold no token, whatever they say (core/v1).
-const PLAIN: [&str; 10] = [
-    "name",
-    "emptyDir",
-    "configMap",
-    "hostPath",
-    "persistentVolumeClaim",
-    "downwardAPI",
-    "ephemeral",
-    "nfs",
-    "image",
-    "gitRepo",
-];
+///
+/// `ephemeral` is not among them: annotations of its claim template may name Secrets.
+const PLAIN: [&str; 9] =
+    ["name", "emptyDir", "configMap", "hostPath", "persistentVolumeClaim", "downwardAPI", "nfs", "image", "gitRepo"];
 
 /// The volumes of a Pod that matter for tokens, each read once: there may be as many mounts as volumes, and long volumes.
 ///
