@@ -501,3 +501,13 @@ fn e20_volumes_that_name_the_secret_of_a_sidecar(#[case] volume: Value, #[case] 
     let volume: Value = serde_json::from_str(&volume.to_string().replace('@', &secret)).unwrap();
     assert_eq!(token_secrets_of_volume(&volume), if names { vec![secret.as_str()] } else { Vec::new() });
 }
+
+/// A provisioner reads the Secret's name from the annotations of the claim.
+#[test]
+fn e20_the_claim_template_of_an_ephemeral_volume_may_name_a_secret() {
+    let annotations = json!({"csi.example.com/node-publish-secret-name": names::token_secret("x")});
+    let template = json!({"metadata": {"annotations": annotations}, "spec": {}});
+    let volume = json!({"name": "late", "ephemeral": {"volumeClaimTemplate": template}});
+    let pod = json!({"spec": {"containers": [{"name": "app"}], "volumes": [volume]}});
+    assert_eq!(intruders(&pod).len(), 1);
+}
