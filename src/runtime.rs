@@ -40,28 +40,56 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
     const WORD: usize = size_of::<u64>();
-    let mut at = 0;
-    while length - at >= WORD {
-        // SAFETY: there are as many bytes left in both.
-        let (left, right) =
-            unsafe { (one.add(at).cast::<u64>().read_unaligned(), other.add(at).cast::<u64>().read_unaligned()) };
-        if left != right {
-            // The first byte in memory decides.
-            return if u64::from_be_bytes(left.to_ne_bytes()) < u64::from_be_bytes(right.to_ne_bytes()) {
-                -1
-            } else {
-                1
-            };
-        }
-        at += WORD;
+    const HALF: usize = size_of::<u32>();
+    // The difference of the first bytes that differ. WebAssembly is little-endian: the first byte is the lowest one.
+    let differ = |left: u64, right: u64| {
+        let shift = (left ^ right).trailing_zeros() & !7;
+        let byte = |word: u64| (word >> shift) as u8;
+        i32::from(byte(left)) - i32::from(byte(right))
+    };
+    // Most keys differ in their first byte.
+    if length == 0 {
+        return 0;
     }
-    while at < length {
+    // SAFETY: there is a byte in both.
+    let (left, right) = unsafe { (*one, *other) };
+    if left != right {
+        return i32::from(left) - i32::from(right);
+    }
+    if length >= WORD {
+        let last = length - WORD;
+        let mut at = 0;
+        loop {
+            // SAFETY: `at` is at most `last`, so that a word is left in both.
+            let (left, right) =
+                unsafe { (one.add(at).cast::<u64>().read_unaligned(), other.add(at).cast::<u64>().read_unaligned()) };
+            if left != right {
+                return differ(left, right);
+            }
+            if at >= last {
+                return 0;
+            }
+            // The last word overlaps the one before it: bytes that are known to be equal decide nothing.
+            at = last.min(at + WORD);
+        }
+    }
+    if length >= HALF {
+        for at in [0, length - HALF] {
+            // SAFETY: half a word is left in both.
+            let (left, right) =
+                unsafe { (one.add(at).cast::<u32>().read_unaligned(), other.add(at).cast::<u32>().read_unaligned()) };
+            if left != right {
+                return differ(left.into(), right.into());
+            }
+        }
+        return 0;
+    }
+    for at in 1..length {
         // SAFETY: `at` is within both.
         let (left, right) = unsafe { (*one.add(at), *other.add(at)) };
         if left != right {
             return i32::from(left) - i32::from(right);
         }
-        at += 1;
     }
     0
 }

@@ -9,7 +9,11 @@ use crate::schema;
 
 /// A Pod whose fields that the rules read have the shapes of core/v1; everything else in it is unknown and stays so.
 #[derive(Clone, Copy, Debug)]
-pub struct Pod<'a>(&'a Value);
+pub struct Pod<'a> {
+    object: &'a Value,
+    /// The annotations in place of those of the object.
+    annotations: Option<&'a Object>,
+}
 
 impl<'a> Pod<'a> {
     /// Checks the shapes of the fields that injection reads or edits. A JSON null counts as absent.
@@ -19,58 +23,72 @@ impl<'a> Pod<'a> {
     pub fn decode(object: &'a Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         schema::check_shape(object, &schema::POD, &Place::new(""), &mut errors);
-        if errors.is_empty() { Ok(Self(object)) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self { object, annotations: None }) } else { Err(errors) }
     }
 
-    /// The whole object.
+    /// The same Pod, read as if it had these annotations. A copy of a Pod may be a mebibyte long (E18).
+    #[must_use]
+    pub fn with_annotations(self, annotations: &'a Object) -> Self {
+        Self { annotations: Some(annotations), ..self }
+    }
+
+    /// The whole object, with the annotations that it came with.
     pub fn as_value(self) -> &'a Value {
-        self.0
+        self.object
+    }
+
+    /// How long the Pod is with the annotations that it is read with, as [`json::length`].
+    pub fn length(self, limit: usize) -> usize {
+        let length = json::length(self.object, limit);
+        let Some(annotations) = self.annotations else { return length };
+        let own = json::at(self.object, &["metadata", "annotations"]).map_or(0, |own| json::length(own, limit));
+        length.saturating_sub(own).saturating_add(json::object_length(annotations, limit))
     }
 
     /// `metadata.name`; empty where the API server has yet to make it from `generateName`.
     pub fn name(self) -> &'a str {
-        json::text(self.0, &["metadata", "name"])
+        json::text(self.object, &["metadata", "name"])
     }
 
     /// `metadata.namespace`; empty where only the request has it.
     pub fn namespace(self) -> &'a str {
-        json::text(self.0, &["metadata", "namespace"])
+        json::text(self.object, &["metadata", "namespace"])
     }
 
     /// `metadata.labels`.
     pub fn labels(self) -> Option<&'a Object> {
-        json::object(self.0, &["metadata", "labels"])
+        json::object(self.object, &["metadata", "labels"])
     }
 
     /// `metadata.annotations`.
     pub fn annotations(self) -> Option<&'a Object> {
-        json::object(self.0, &["metadata", "annotations"])
+        self.annotations.or_else(|| json::object(self.object, &["metadata", "annotations"]))
     }
 
     /// `spec.containers`.
     pub fn containers(self) -> &'a [Value] {
-        json::items(self.0, &["spec", "containers"])
+        json::items(self.object, &["spec", "containers"])
     }
 
     /// `spec.initContainers`.
     pub fn init_containers(self) -> &'a [Value] {
-        json::items(self.0, &["spec", "initContainers"])
+        json::items(self.object, &["spec", "initContainers"])
     }
 
     /// `spec.volumes`.
     pub fn volumes(self) -> &'a [Value] {
-        json::items(self.0, &["spec", "volumes"])
+        json::items(self.object, &["spec", "volumes"])
     }
 
     /// Whether a Pod that is created gets sidecars: not where it says that it is being deleted (P-2), which the API server
     /// drops from a manifest before it asks any webhook. A `status` says nothing: that is dropped after the webhooks.
     pub fn is_injectable(self) -> bool {
-        !json::is_terminating(self.0)
+        !json::is_terminating(self.object)
     }
 
     /// Whether a Job owns the Pod.
     pub fn belongs_to_job(self) -> bool {
-        json::items(self.0, &["metadata", "ownerReferences"]).iter().any(|owner| {
+        json::items(self.object, &["metadata", "ownerReferences"]).iter().any(|owner| {
             json::text(owner, &["kind"]) == "Job" && json::text(owner, &["apiVersion"]).starts_with("batch/")
         })
     }

@@ -119,13 +119,13 @@ impl Identities {
     /// As [`Identities::decide`] and [`tokens::settle`].
     pub fn settle(
         &self,
-        pod: &Value,
+        pod: Value,
         owners: &Owners,
         namespace: &str,
         rules: &Rules,
         lookup: &dyn Lookup,
     ) -> Result<(Decision, Settled), Vec<Reason>> {
-        let decision = self.decide(pod, owners, namespace, rules, lookup)?;
+        let decision = self.decide(&pod, owners, namespace, rules, lookup)?;
         let settled = tokens::settle(pod, &decision, owners, &rules.trusted_csi_drivers)?;
         Ok((decision, settled))
     }

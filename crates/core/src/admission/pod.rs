@@ -148,12 +148,13 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     if identities.asking.is_empty() {
         reasons.extend(identity::without(&injected.pod, gate));
     } else {
-        match identities.settle(&injected.pod, &injected.sidecars, accounts_in, context.rules, &lookup) {
+        let pod = std::mem::take(&mut injected.pod);
+        match identities.settle(pod, &injected.sidecars, accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
-                json::leave(std::mem::replace(&mut injected.pod, settled.pod));
+                injected.pod = settled.pod;
             }
             Err(more) => reasons.extend(more),
         }

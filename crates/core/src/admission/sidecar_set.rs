@@ -109,23 +109,15 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     };
 
-    let mut object = decoded.object().clone();
-    defaults::apply(&mut object);
-    if context.gates.service_account_injection {
-        declared::canonicalise(&mut object);
-    }
-    stamp(&mut object);
-    let mut stored = object.clone();
-    if version == Version::V1Alpha1 {
-        convert::to_v1beta1(&mut stored);
-    }
-    let set = SidecarSet::from_decoded(stored);
+    let unknown = schema::unknown(decoded.object(), version.schema(), &root);
+    let Stored { set, as_sent, is_changed } = Stored::of(decoded, context.gates);
 
     let mut identity = service_account::validation::Findings::default();
     let mut outcome = Outcome::from(match judge(&set, old.as_ref(), &author, context, &mut identity) {
         Some(refusal) => Verdict::Refused(refusal),
-        None if object == *decoded.object() => Verdict::Unchanged,
+        None if !is_changed => Verdict::Unchanged,
         None => {
+            let mut object = as_sent.unwrap_or_else(|| set.into_value());
             // What only stood in for the decoder is not the user's.
             if let Value::Object(object) = &mut object {
                 json::retain(object, &|key, _| !stand_ins.contains(&key));
@@ -134,19 +126,44 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         }
     });
     outcome.warnings.append(&mut identity.warnings);
-    let unknown = schema::unknown(decoded.object(), version.schema(), &root);
     for path in unknown.iter().filter(|path| !declared::is_field(path)) {
         let wrong = ": unknown field; it is kept and injected, but rollouts do not see changes to it";
         outcome.warnings.push([path.as_str(), wrong].concat());
     }
-    let is_known = context.is_watched || context.others.iter().any(|other| other.name() == set.name());
+    let is_known = context.is_watched || context.others.iter().any(|other| other.name() == name);
     if !matches!(outcome.verdict, Verdict::Refused(_)) && !is_known {
         outcome.warnings.push(format!(
-            "SidecarSet \"{}\" is not among the SidecarSets of this policy and will not be injected; add it to the policy's sidecarSets, or to the bundle that it reads",
-            set.name()
+            "SidecarSet \"{name}\" is not among the SidecarSets of this policy and will not be injected; add it to the policy's sidecarSets, or to the bundle that it reads"
         ));
     }
     outcome
+}
+
+/// An object as its admission stores it: defaulted and hashed.
+struct Stored {
+    /// The object in its v1beta1 form.
+    set: SidecarSet,
+    /// The object in the version of the request, if that is another one.
+    as_sent: Option<Value>,
+    /// Whether admission changed the object.
+    is_changed: bool,
+}
+
+impl Stored {
+    fn of(decoded: Decoded, gates: Gates) -> Self {
+        let version = decoded.version();
+        let mut object = decoded.into_object();
+        let mut is_changed = defaults::apply(&mut object);
+        if gates.service_account_injection {
+            is_changed |= declared::canonicalise(&mut object);
+        }
+        is_changed |= stamp(&mut object);
+        let as_sent = (version == Version::V1Alpha1).then(|| object.clone());
+        if as_sent.is_some() {
+            convert::to_v1beta1(&mut object);
+        }
+        Self { set: SidecarSet::from_decoded(object), as_sent, is_changed }
+    }
 }
 
 /// The one namespace in which an object, which was not decoded, is looked for (P-4, A-10).

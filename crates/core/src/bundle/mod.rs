@@ -206,7 +206,7 @@ impl<'a> Bundle<'a> {
             match body.hashes() {
                 Some(hashes) => stamp_with(set.as_value_mut(), hashes),
                 None => stamp(set.as_value_mut()),
-            }
+            };
         }
         Ok(set)
     }

@@ -189,7 +189,8 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     let hidden = Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers };
     let how = inject::Context { now: context.now, sort_by_name, hides_tokens: Some(hidden) };
     let inject::Injected { pod: injected, sidecars: owners, .. } = inject::inject(query.pod, sets, how).ok()?;
-    let (decision, settled) = identities.settle(&injected, &owners, accounts_in, context.rules, context.lookup).ok()?;
+    let (decision, settled) =
+        identities.settle(injected.clone(), &owners, accounts_in, context.rules, context.lookup).ok()?;
     Some(Admitted { injected, owners, decision, settled })
 }
 

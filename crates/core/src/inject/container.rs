@@ -71,15 +71,20 @@ pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
 
 /// Makes the containers of one sidecar: one, or a hot-upgrade pair. `resources` replaces the container's, where a
 /// resourcesPolicy computed them (E-3).
-pub fn build(set: &str, (list, sidecar): (List, &Value), resources: Option<Value>, taken: &Taken<'_>) -> Vec<Sidecar> {
+pub fn build(
+    set: &str,
+    (list, sidecar): (List, &Value),
+    resources: Option<Value>,
+    taken: &Taken<'_, '_>,
+) -> Vec<Sidecar> {
     let fields = sidecar.as_object().into_iter().flatten().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str()));
     let mut container: json::Object = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
-    let env = merged_env(json::items(sidecar, &["env"]), &taken.variables);
+    let env = merged_env(json::items(sidecar, &["env"]), taken.variables());
     container.insert("env".to_owned(), Value::Array(env));
-    share(&mut container, sidecar, &taken.mounts, &taken.devices);
+    share(&mut container, sidecar, taken.mounts, taken.devices);
 
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
     let mut built = Vec::new();
@@ -97,7 +102,7 @@ pub fn build(set: &str, (list, sidecar): (List, &Value), resources: Option<Value
 }
 
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
-fn merged_env(env: &[Value], more: &[&Value]) -> Vec<Value> {
+fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
     let mut taken: BTreeSet<&str> = BTreeSet::new();
     let mut merged = env.to_vec();
     for variable in env {
@@ -107,7 +112,7 @@ fn merged_env(env: &[Value], more: &[&Value]) -> Vec<Value> {
     merged.push(variable(names::ENV_IS_INJECTED, "value", "true".into()));
     for variable in more {
         if taken.insert(pod::name(variable)) {
-            merged.push((*variable).clone());
+            merged.push(variable.clone());
         }
     }
     merged

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
-use self::sources::{Hidden, Missing, Own};
+use self::sources::{Hidden, Missing, Own, Taken};
 use crate::field::Place;
 use crate::go_json;
 use crate::json::{self, Object};
@@ -79,12 +79,7 @@ const OBJECT_MAX: usize = 3 * 1024 * 1024;
 pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result<Injected, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (M-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
-    let patched = patched.map(|annotations| {
-        let mut object = pod.as_value().clone();
-        set_annotations(&mut object, annotations);
-        object
-    });
-    let source = patched.as_ref().and_then(|object| Pod::decode(object).ok()).unwrap_or(pod);
+    let source = patched.as_ref().map_or(pod, |annotations| pod.with_annotations(annotations));
 
     let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
     let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
@@ -96,7 +91,10 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result
         return Err(reasons);
     }
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
-        let pod = source.as_value().clone();
+        let mut pod = pod.as_value().clone();
+        if let Some(annotations) = patched {
+            set_annotations(&mut pod, annotations);
+        }
         return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
     }
     let injected = apply(source, sets, &mut plan, (records, without_image));
@@ -115,18 +113,20 @@ impl<'a> Plan<'a> {
         reasons: &mut Vec<Reason>,
     ) {
         let own = Own::of(pod, sets, context.hides_tokens);
-        let too_long = too_long(pod, sets, &own);
+        let wanted: Vec<_> = sets.iter().map(|set| (set, Wanted::of(set, &own))).collect();
+        let too_long = too_long(pod, &wanted);
         if !too_long.is_empty() {
             reasons.extend(too_long);
             return;
         }
         let targets = resources::Targets::of(pod, sets, records);
-        for set in sets {
+        for (set, wanted) in wanted {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
             let mut volumes: BTreeMap<&str, &Value> =
                 set.volumes().iter().map(|volume| (pod::name(volume), volume)).collect();
-            for (list, index, sidecar) in clash::sidecars(set) {
+            for wanted in wanted {
+                let Wanted { list, index, sidecar, .. } = wanted;
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
                     Ok(resources) => resources,
                     Err(mut more) => {
@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
                     listed.insert(pod::name(sidecar).to_owned());
                 }
                 sidecars += 1;
-                self.add(set, (list, sidecar), resources, &own, &mut volumes);
+                self.add(set, wanted, resources, &mut volumes);
             }
             for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
                 self.secrets.push(secret);
@@ -156,18 +156,13 @@ impl<'a> Plan<'a> {
     fn add(
         &mut self,
         set: &'a SidecarSet,
-        (list, sidecar): (List, &'a Value),
+        Wanted { list, sidecar, taken, .. }: Wanted<'a, '_, '_>,
         resources: Option<Value>,
-        own: &Own<'_>,
         volumes: &mut BTreeMap<&'a str, &'a Value>,
     ) {
-        let mut missing = Vec::new();
-        let taken = own.taken_by(set.name(), sidecar, &mut missing);
         let mut built = container::build(set.name(), (list, sidecar), resources, &taken);
         let base = pod::name(sidecar);
-        for missing in missing {
-            self.missing.push((set.name(), base.to_owned(), missing));
-        }
+        self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
         for list in ["volumeMounts", "volumeDevices"] {
             for item in json::items(sidecar, &[list]) {
                 // The set's volumes that a sidecar names (M-26); the last of a name counts, once.
@@ -197,17 +192,35 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// A sidecar of a set, with what it takes from the Pod.
+struct Wanted<'s, 'o, 'p> {
+    list: List,
+    /// Its place in the list of the set.
+    index: usize,
+    sidecar: &'s Value,
+    taken: Taken<'o, 'p>,
+}
+
+impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
+    /// All sidecars of a set.
+    fn of(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
+        let taken = |sidecar| own.taken_by(set.name(), sidecar);
+        let sidecars = clash::sidecars(set);
+        sidecars.map(|(list, index, sidecar)| Self { list, index, sidecar, taken: taken(sidecar) }).collect()
+    }
+}
+
 /// Why a Pod with what sidecars take from it is no Pod that could be stored: a reason for each set that takes any. Told
 /// before anything is copied (`serviceaccounts.md` E18).
-fn too_long(pod: Pod<'_>, sets: &[SidecarSet], own: &Own<'_>) -> Vec<Reason> {
-    let mut room = Some(OBJECT_MAX.saturating_sub(json::length(pod.as_value(), OBJECT_MAX)));
+fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> Vec<Reason> {
+    let mut room = Some(OBJECT_MAX.saturating_sub(pod.length(OBJECT_MAX)));
     let mut taking = Vec::new();
-    for set in sets {
+    for (set, wanted) in wanted {
         let mut is_taking = false;
-        for (list, _, sidecar) in clash::sidecars(set) {
-            let copies = if container::is_pair(sidecar, list) { 2 } else { 1 };
+        for Wanted { list, sidecar, taken, .. } in wanted {
+            let copies = if container::is_pair(sidecar, *list) { 2 } else { 1 };
             // Once it is too much, all that counts is whether this one takes anything.
-            let length = own.taken_by(set.name(), sidecar, &mut Vec::new()).length(room.unwrap_or_default());
+            let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;
             room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));
         }

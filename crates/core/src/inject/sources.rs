@@ -47,22 +47,32 @@ struct Offer<'a> {
     variables: Vec<&'a Value>,
 }
 
-/// What one sidecar takes from the Pod's own containers.
+/// What one sidecar takes from the Pod's own containers. Sidecars share the lists that are the same for all of them: there
+/// may be thousands of sidecars, and thousands of mounts.
 #[derive(Clone, Debug, Default)]
-pub struct Taken<'a> {
+pub struct Taken<'o, 'a> {
     /// Volume mounts (M-15).
-    pub mounts: Vec<&'a Value>,
+    pub mounts: &'o [&'a Value],
     /// Volume devices (M-19).
-    pub devices: Vec<&'a Value>,
-    /// Environment variables: those that it names (M-16), then those that its mounts need.
-    pub variables: Vec<&'a Value>,
+    pub devices: &'o [&'a Value],
+    /// The environment variables that it names (M-16).
+    named: Vec<&'a Value>,
+    /// The environment variables that its mounts need.
+    needed: &'o [&'a Value],
+    /// The parts that it names and that the Pod does not have.
+    pub missing: Vec<Missing>,
 }
 
-impl Taken<'_> {
+impl<'a> Taken<'_, 'a> {
+    /// Environment variables: those that it names (M-16), then those that its mounts need.
+    pub fn variables(&self) -> impl Iterator<Item = &'a Value> {
+        self.named.iter().chain(self.needed).copied()
+    }
+
     /// How long it is at most, as JSON in bytes; whatever is more than `limit` may count as a little more than that.
     pub fn length(&self, limit: usize) -> usize {
         let mut left = limit;
-        for item in self.mounts.iter().chain(&self.devices).chain(&self.variables) {
+        for item in self.mounts.iter().chain(self.devices).copied().chain(self.variables()) {
             match left.checked_sub(json::length(item, left)) {
                 Some(less) => left = less,
                 None => return limit.saturating_add(1),
@@ -127,18 +137,19 @@ impl<'a> Own<'a> {
         Self { pod, containers, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
-    /// What a sidecar of this set takes. `missing` learns what it asks for and is not there.
-    pub fn taken_by(&self, set: &str, sidecar: &Value, missing: &mut Vec<Missing>) -> Taken<'a> {
+    /// What a sidecar of this set takes.
+    pub fn taken_by(&self, set: &str, sidecar: &Value) -> Taken<'_, 'a> {
         let [without_token, with_token] = &self.offers;
         let is_owner = self.owners.contains(set);
         let offer = || if is_owner { with_token } else { without_token }.get_or_init(|| Offer::of(self, is_owner));
-        let mut taken = Taken { variables: transferred(sidecar, self, missing), ..Taken::default() };
+        let mut taken = Taken::default();
+        taken.named = transferred(sidecar, self, &mut taken.missing);
         if shares(sidecar, "shareVolumePolicy") {
-            taken.mounts.clone_from(&offer().mounts);
-            taken.variables.extend(&offer().variables);
+            taken.mounts = &offer().mounts;
+            taken.needed = &offer().variables;
         }
         if shares(sidecar, "shareVolumeDevicePolicy") {
-            taken.devices.clone_from(&offer().devices);
+            taken.devices = &offer().devices;
         }
         taken
     }
@@ -427,7 +438,7 @@ mod tests {
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
         let shares = |set: &str, hidden: Option<Hidden<'_>>| {
             let own = Own::of(Pod::decode(&pod).unwrap(), &[], hidden);
-            !own.taken_by(set, &sidecar, &mut Vec::new()).mounts.is_empty()
+            !own.taken_by(set, &sidecar).mounts.is_empty()
         };
         assert_eq!((shares("owner", Some(hidden)), shares("other", Some(hidden))), (with_owners, with_others));
         assert!(shares("owner", None), "as the reference does where nobody asks for an identity");
@@ -442,7 +453,7 @@ mod tests {
         ]}});
         let sidecar = json!({"shareVolumePolicy": {"type": "enabled"}});
         let own = Own::of(Pod::decode(&pod).unwrap(), &[], None);
-        let variables = own.taken_by("s", &sidecar, &mut Vec::new()).variables;
+        let variables: Vec<_> = own.taken_by("s", &sidecar).variables().collect();
         assert_eq!(variables.len(), 1);
         assert!(variables.iter().all(|variable| variable["value"] == "29998"));
     }

@@ -135,23 +135,30 @@ pub const fn type_name(value: &Value) -> &'static str {
 /// How long a value is as compact JSON, in bytes, apart from what has to be escaped. Whatever is more than `limit` may
 /// count as a little more than that.
 pub fn length(value: &Value, limit: usize) -> usize {
-    let sum = |members: &mut dyn Iterator<Item = (usize, &Value)>| {
-        let mut sum = 2_usize;
-        for (own, member) in members {
-            if sum > limit {
-                break;
-            }
-            sum = sum.saturating_add(own + 1).saturating_add(length(member, limit - sum));
-        }
-        sum
-    };
     match value {
         Value::Null | Value::Bool(_) => 4,
         Value::Number(number) => number.as_str().len(),
         Value::String(text) => text.len() + 2,
-        Value::Array(list) => sum(&mut list.iter().map(|item| (0, item))),
-        Value::Object(object) => sum(&mut object.iter().map(|(key, member)| (key.len() + 3, member))),
+        Value::Array(list) => length_of_members(list.iter().map(|item| (0, item)), limit),
+        Value::Object(object) => object_length(object, limit),
     }
+}
+
+/// [`length`] of an object.
+pub fn object_length(object: &Object, limit: usize) -> usize {
+    length_of_members(object.iter().map(|(key, member)| (key.len() + 3, member)), limit)
+}
+
+/// The length of the members of a list or an object, each with what it needs besides its value.
+fn length_of_members<'a>(members: impl Iterator<Item = (usize, &'a Value)>, limit: usize) -> usize {
+    let mut sum = 2_usize;
+    for (own, member) in members {
+        if sum > limit {
+            break;
+        }
+        sum = sum.saturating_add(own + 1).saturating_add(length(member, limit - sum));
+    }
+    sum
 }
 
 /// The depth of `value`: 0 for a scalar, one more than the deepest member for a container. Stops at `limit`.

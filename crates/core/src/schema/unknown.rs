@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Kind, Schema};
-use crate::field::FieldPath;
+use crate::field::{FieldPath, Place};
 use crate::json;
 
 /// The paths of all fields of `value`, below `path`, that `schema` does not know, sorted by key in each object.
@@ -11,21 +11,22 @@ use crate::json;
 /// They are carried and injected, but the reference drops them, and no hash sees them.
 pub fn unknown(value: &Value, schema: &Schema, path: &FieldPath) -> Vec<FieldPath> {
     let mut found = Vec::new();
-    search(value, schema, path, &mut found);
+    search(value, schema, &Place::new(path.as_str()), &mut found);
     found
 }
 
-/// Recurses no deeper than the tables do.
-fn search(value: &Value, schema: &Schema, path: &FieldPath, found: &mut Vec<FieldPath>) {
+/// Recurses no deeper than the tables do. Builds the text of a path for unknown fields only: an object may have a hundred
+/// thousand known ones (E18).
+fn search(value: &Value, schema: &Schema, place: &Place<'_>, found: &mut Vec<FieldPath>) {
     let Some(object) = value.as_object() else { return };
-    for (name, value) in crate::go_json::sorted(object) {
-        let path = path.child(name);
+    for (name, value) in object {
+        let place = place.child(name);
         match schema.field(name).map(|field| field.kind) {
-            None => found.push(path),
-            Some(Kind::Object(schema)) => search(value, schema, &path, found),
+            None => found.push(place.path()),
+            Some(Kind::Object(schema)) => search(value, schema, &place, found),
             Some(Kind::Objects(schema)) => {
                 for (index, item) in json::items(value, &[]).iter().enumerate() {
-                    search(item, schema, &path.index(index), found);
+                    search(item, schema, &place.index(index), found);
                 }
             }
             Some(_) => {}

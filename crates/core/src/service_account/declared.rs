@@ -137,8 +137,10 @@ impl Declared {
     }
 }
 
-/// V8: writes the values of enumerations as they are stored. Answers for a SidecarSet of either version.
-pub fn canonicalise(object: &mut Value) {
+/// V8: writes the values of enumerations as they are stored, in a SidecarSet of either version. Answers whether that changed
+/// anything.
+pub fn canonicalise(object: &mut Value) -> bool {
+    let mut is_changed = false;
     let canonical = |field: Field, text: &str| match field.name {
         name if name == MODE.name => Mode::canonical(text),
         name if name == CONFLICT.name => OnConflict::canonical(text),
@@ -153,11 +155,14 @@ pub fn canonicalise(object: &mut Value) {
             let value = parent.and_then(Value::as_object_mut).and_then(|parent| parent.get_mut(key));
             if let Some(value) = value
                 && let Some(text) = value.as_str().and_then(|text| canonical(field, text))
+                && value != text
             {
                 *value = text.into();
+                is_changed = true;
             }
         }
     }
+    is_changed
 }
 
 /// V2, E6, E16: what is wrong with the name of an account.

@@ -151,27 +151,27 @@ fn may_select(set: &SidecarSet, namespace: &str) -> bool {
 fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.volumes");
     for (index, volume) in set.volumes().iter().enumerate() {
-        let at = path.index(index);
+        let at = || path.index(index);
         let name = pod::name(volume);
         for prefix in [names::AUTOMOUNT_VOLUME_PREFIX, names::TOKEN_VOLUME_PREFIX] {
             if name.starts_with(prefix) {
                 let detail = format!("volumes called \"{prefix}...\" hold tokens; choose another name");
-                errors.push(FieldError::invalid(&at.child("name"), name, detail));
+                errors.push(FieldError::invalid(&at().child("name"), name, detail));
             }
         }
         match volumes::given(volume, &rules.trusted_csi_drivers) {
             None => {}
             Some(Given::Token | Given::Certificate) => {
                 let detail = "the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one";
-                errors.push(FieldError::forbidden(&at.child("projected"), detail));
+                errors.push(FieldError::forbidden(&at().child("projected"), detail));
             }
             Some(Given::Driver(driver)) => {
                 let detail = "the driver may get a token of the Pod's ServiceAccount; remove the volume, or name the driver in serviceAccounts.trustedCsiDrivers if it asks for none";
-                errors.push(FieldError::forbidden(&at.child("csi").child("driver"), detail).showing(driver));
+                errors.push(FieldError::forbidden(&at().child("csi").child("driver"), detail).showing(driver));
             }
         }
         for secret in volumes::token_secrets_of_volume(volume) {
-            errors.push(FieldError::forbidden(&at, of_isolated(secret)));
+            errors.push(FieldError::forbidden(&at(), of_isolated(secret)));
         }
     }
 }
@@ -180,7 +180,7 @@ fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) 
 /// nothing else.
 pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut judge = |at: FieldPath, path: &str| {
+    let mut judge = |at: &dyn Fn() -> FieldPath, path: &str| {
         let detail = match paths::place(path) {
             None => return,
             Some(Place::At) => {
@@ -191,16 +191,16 @@ pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
                 names::MOUNT_PATH
             ),
         };
-        errors.push(FieldError::invalid(&at, path, detail));
+        errors.push(FieldError::invalid(&at(), path, detail));
     };
     for (at, container) in containers(set) {
         for (list, field) in [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")] {
             for (index, mount) in json::items(container, &[list]).iter().enumerate() {
-                judge(at.child(list).index(index).child(field), json::text(mount, &[field]));
+                judge(&|| at.child(list).index(index).child(field), json::text(mount, &[field]));
             }
         }
         let field = "terminationMessagePath";
-        judge(at.child(field), json::text(container, &[field]));
+        judge(&|| at.child(field), json::text(container, &[field]));
     }
     errors
 }

@@ -17,25 +17,14 @@ enum Role {
     Plain,
 }
 
-/// Fills in everything that the webhook fills in (D-3 to D-7).
-pub fn apply(sidecar_set: &mut Value) {
-    let Some(spec) = sidecar_set.as_object_mut().and_then(|object| json::object_mut(object, "spec")) else {
-        return;
-    };
-    if let Some(strategy) = json::object_mut(spec, "updateStrategy") {
-        text(strategy, "type", "RollingUpdate");
-        absent(strategy, "maxUnavailable", Default::Number(1));
-        absent(strategy, "partition", Default::Number(0));
+/// Fills in everything that the webhook fills in (D-3 to D-7). Answers whether that changed anything: a copy to compare with
+/// costs more than all defaults of a long object (E18).
+pub fn apply(sidecar_set: &mut Value) -> bool {
+    let mut defaults = Defaults { is_changed: false };
+    if let Some(spec) = sidecar_set.as_object_mut().and_then(|object| json::object_mut(object, "spec")) {
+        defaults.spec(spec);
     }
-    for (list, role) in [("initContainers", Role::Init), ("containers", Role::Plain)] {
-        each(spec, list, &|sidecar| container(sidecar, role));
-    }
-    each(spec, "volumes", &volume);
-    absent(spec, "revisionHistoryLimit", Default::Number(10));
-    each(spec, "patchPodMetadata", &|patch| text(patch, "patchPolicy", "Retain"));
-    if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
-        text(revision, "policy", "Always");
-    }
+    defaults.is_changed
 }
 
 /// Fills in what the API server fills in from the CRD before any webhook sees the object.
@@ -43,169 +32,200 @@ pub fn apply(sidecar_set: &mut Value) {
 /// Only for manifests that never went through an API server: at admission an empty value was written by the user,
 /// and the webhook refuses it.
 pub fn apply_crd(sidecar_set: &mut Value) {
-    let Some(spec) = sidecar_set.as_object_mut().and_then(|object| find(object, "spec")) else {
-        return;
-    };
-    for list in ["initContainers", "containers"] {
-        each(spec, list, &|sidecar| {
-            if let Some(policy) = find(sidecar, "resourcesPolicy") {
-                absent(policy, "targetContainersNameRegex", Default::Text(".*"));
-            }
-        });
+    let mut defaults = Defaults { is_changed: false };
+    if let Some(spec) = sidecar_set.as_object_mut().and_then(|object| find(object, "spec")) {
+        defaults.spec_of_crd(spec);
     }
-    if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
-        absent(revision, "policy", Default::Text("Always"));
-    }
-    each(spec, "imagePullSecrets", &|secret| absent(secret, "name", Default::Text("")));
 }
 
-/// D-4, then D-5.
-fn container(sidecar: &mut Object, role: Role) {
-    let policy = match role {
-        Role::Init => "AfterAppContainer",
-        Role::Plain => "BeforeAppContainer",
-    };
-    text(sidecar, "podInjectPolicy", policy);
-    if let Some(strategy) = json::object_mut(sidecar, "upgradeStrategy") {
-        text(strategy, "upgradeType", "ColdUpgrade");
-    }
-    if let Some(policy) = json::object_mut(sidecar, "shareVolumePolicy") {
-        text(policy, "type", "disabled");
+/// Writes defaults, and remembers whether it wrote any.
+struct Defaults {
+    is_changed: bool,
+}
+
+impl Defaults {
+    fn spec(&mut self, spec: &mut Object) {
+        if let Some(strategy) = json::object_mut(spec, "updateStrategy") {
+            self.text(strategy, "type", "RollingUpdate");
+            self.absent(strategy, "maxUnavailable", Default::Number(1));
+            self.absent(strategy, "partition", Default::Number(0));
+        }
+        for (list, role) in [("initContainers", Role::Init), ("containers", Role::Plain)] {
+            each(spec, list, |sidecar| self.container(sidecar, role));
+        }
+        each(spec, "volumes", |volume| self.volume(volume));
+        self.absent(spec, "revisionHistoryLimit", Default::Number(10));
+        each(spec, "patchPodMetadata", |patch| self.text(patch, "patchPolicy", "Retain"));
+        if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
+            self.text(revision, "policy", "Always");
+        }
     }
 
-    let image = sidecar.get("image").and_then(Value::as_str).unwrap_or_default();
-    let pull_policy = if image::is_latest(image) { "Always" } else { "IfNotPresent" };
-    text(sidecar, "imagePullPolicy", pull_policy);
-    text(sidecar, "terminationMessagePath", "/dev/termination-log");
-    text(sidecar, "terminationMessagePolicy", "File");
-    each(sidecar, "ports", &|port| text(port, "protocol", "TCP"));
-    for (list, key) in [("transferEnv", "sourceContainerNameFrom"), ("env", "valueFrom")] {
-        each(sidecar, list, &|item| {
-            if let Some(source) = find(item, key) {
-                field_ref(source);
-            }
-        });
+    fn spec_of_crd(&mut self, spec: &mut Object) {
+        for list in ["initContainers", "containers"] {
+            each(spec, list, |sidecar| {
+                if let Some(policy) = find(sidecar, "resourcesPolicy") {
+                    self.absent(policy, "targetContainersNameRegex", Default::Text(".*"));
+                }
+            });
+        }
+        if let Some(revision) = find(spec, "injectionStrategy").and_then(|strategy| find(strategy, "revision")) {
+            self.absent(revision, "policy", Default::Text("Always"));
+        }
+        each(spec, "imagePullSecrets", |secret| self.absent(secret, "name", Default::Text("")));
     }
-    if let Some(resources) = find(sidecar, "resources") {
-        for list in ["limits", "requests"] {
-            for (_, amount) in find(resources, list).into_iter().flatten() {
-                round_up_to_milli(amount);
+
+    /// D-4, then D-5.
+    fn container(&mut self, sidecar: &mut Object, role: Role) {
+        let policy = match role {
+            Role::Init => "AfterAppContainer",
+            Role::Plain => "BeforeAppContainer",
+        };
+        self.text(sidecar, "podInjectPolicy", policy);
+        if let Some(strategy) = json::object_mut(sidecar, "upgradeStrategy") {
+            self.text(strategy, "upgradeType", "ColdUpgrade");
+        }
+        if let Some(policy) = json::object_mut(sidecar, "shareVolumePolicy") {
+            self.text(policy, "type", "disabled");
+        }
+
+        let image = sidecar.get("image").and_then(Value::as_str).unwrap_or_default();
+        let pull_policy = if image::is_latest(image) { "Always" } else { "IfNotPresent" };
+        self.text(sidecar, "imagePullPolicy", pull_policy);
+        self.text(sidecar, "terminationMessagePath", "/dev/termination-log");
+        self.text(sidecar, "terminationMessagePolicy", "File");
+        each(sidecar, "ports", |port| self.text(port, "protocol", "TCP"));
+        for (list, key) in [("transferEnv", "sourceContainerNameFrom"), ("env", "valueFrom")] {
+            each(sidecar, list, |item| {
+                if let Some(source) = find(item, key) {
+                    self.field_ref(source);
+                }
+            });
+        }
+        if let Some(resources) = find(sidecar, "resources") {
+            for list in ["limits", "requests"] {
+                for (_, amount) in find(resources, list).into_iter().flatten() {
+                    self.round_up_to_milli(amount);
+                }
+            }
+        }
+        for name in ["livenessProbe", "readinessProbe"] {
+            if let Some(probe) = find(sidecar, name) {
+                self.number(probe, "timeoutSeconds", 1);
+                self.number(probe, "periodSeconds", 10);
+                self.number(probe, "successThreshold", 1);
+                self.number(probe, "failureThreshold", 3);
+                self.http_get(probe);
+            }
+        }
+        // OpenKruise forgets this probe, then refuses it unless these three are written out. Anything more would change
+        // the hash of a `SidecarSet` that OpenKruise accepts (product.md).
+        if let Some(probe) = find(sidecar, "startupProbe") {
+            self.number(probe, "successThreshold", 1);
+            self.http_get(probe);
+        }
+        if let Some(lifecycle) = find(sidecar, "lifecycle") {
+            for name in ["postStart", "preStop"] {
+                if let Some(handler) = find(lifecycle, name) {
+                    self.http_get(handler);
+                }
             }
         }
     }
-    for name in ["livenessProbe", "readinessProbe"] {
-        if let Some(probe) = find(sidecar, name) {
-            number(probe, "timeoutSeconds", 1);
-            number(probe, "periodSeconds", 10);
-            number(probe, "successThreshold", 1);
-            number(probe, "failureThreshold", 3);
-            http_get(probe);
+
+    /// D-6.
+    fn volume(&mut self, volume: &mut Object) {
+        let mut sources = schema::VOLUME.fields.iter().map(|field| field.name).filter(|name| *name != "name");
+        if !sources.any(|source| volume.get(source).is_some_and(|value| !value.is_null())) {
+            volume.insert("emptyDir".to_owned(), Value::Object(Object::new()));
+            self.is_changed = true;
+        }
+        if let Some(source) = find(volume, "hostPath") {
+            self.absent(source, "type", Default::Text(""));
+        }
+        for name in ["secret", "configMap", "downwardAPI", "projected"] {
+            if let Some(source) = find(volume, name) {
+                self.absent(source, "defaultMode", Default::Number(420));
+            }
+        }
+        if let Some(source) = find(volume, "downwardAPI") {
+            each(source, "items", |item| self.field_ref(item));
+        }
+        if let Some(source) = find(volume, "projected") {
+            each(source, "sources", |projection| {
+                if let Some(source) = find(projection, "downwardAPI") {
+                    each(source, "items", |item| self.field_ref(item));
+                }
+                if let Some(source) = find(projection, "serviceAccountToken") {
+                    self.absent(source, "expirationSeconds", Default::Number(3600));
+                }
+            });
         }
     }
-    // OpenKruise forgets this probe, then refuses it unless these three are written out. Anything more would change
-    // the hash of a `SidecarSet` that OpenKruise accepts (product.md).
-    if let Some(probe) = find(sidecar, "startupProbe") {
-        number(probe, "successThreshold", 1);
-        http_get(probe);
+
+    /// The `fieldRef` of `source`; one that is missing is an error of validation, not of defaulting.
+    fn field_ref(&mut self, source: &mut Object) {
+        if let Some(reference) = find(source, "fieldRef") {
+            self.text(reference, "apiVersion", "v1");
+        }
     }
-    if let Some(lifecycle) = find(sidecar, "lifecycle") {
-        for name in ["postStart", "preStop"] {
-            if let Some(handler) = find(lifecycle, name) {
-                http_get(handler);
+
+    fn http_get(&mut self, handler: &mut Object) {
+        if let Some(action) = find(handler, "httpGet") {
+            self.text(action, "path", "/");
+            self.text(action, "scheme", "HTTP");
+        }
+    }
+
+    /// Rewrites a quantity only where rounding changes its value: a hash sees the canonical form anyway (H-7).
+    fn round_up_to_milli(&mut self, value: &mut Value) {
+        if let Ok(quantity) = Quantity::from_json(value) {
+            let rounded = quantity.round_up_to_milli();
+            if rounded != quantity {
+                *value = Value::String(rounded.to_string());
+                self.is_changed = true;
             }
         }
     }
-}
 
-/// D-6.
-fn volume(volume: &mut Object) {
-    let mut sources = schema::VOLUME.fields.iter().map(|field| field.name).filter(|name| *name != "name");
-    if !sources.any(|source| volume.get(source).is_some_and(|value| !value.is_null())) {
-        volume.insert("emptyDir".to_owned(), Value::Object(Object::new()));
+    fn insert(&mut self, object: &mut Object, key: &str, default: Default<'_>) {
+        object.insert(key.to_owned(), default.value());
+        self.is_changed = true;
     }
-    if let Some(source) = find(volume, "hostPath") {
-        absent(source, "type", Default::Text(""));
-    }
-    for name in ["secret", "configMap", "downwardAPI", "projected"] {
-        if let Some(source) = find(volume, name) {
-            absent(source, "defaultMode", Default::Number(420));
+
+    /// Sets a text that is absent or empty.
+    fn text(&mut self, object: &mut Object, key: &str, default: &str) {
+        if object.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+            self.insert(object, key, Default::Text(default));
         }
     }
-    if let Some(source) = find(volume, "downwardAPI") {
-        each(source, "items", &field_ref);
-    }
-    if let Some(source) = find(volume, "projected") {
-        each(source, "sources", &|projection| {
-            if let Some(source) = find(projection, "downwardAPI") {
-                each(source, "items", &field_ref);
-            }
-            if let Some(source) = find(projection, "serviceAccountToken") {
-                absent(source, "expirationSeconds", Default::Number(3600));
-            }
-        });
-    }
-}
 
-/// The `fieldRef` of `source`; one that is missing is an error of validation, not of defaulting.
-fn field_ref(source: &mut Object) {
-    if let Some(reference) = find(source, "fieldRef") {
-        text(reference, "apiVersion", "v1");
+    /// Sets a number that is absent or zero.
+    fn number(&mut self, object: &mut Object, key: &str, default: i32) {
+        if object.get(key).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
+            self.insert(object, key, Default::Number(default));
+        }
     }
-}
 
-fn http_get(handler: &mut Object) {
-    if let Some(action) = find(handler, "httpGet") {
-        text(action, "path", "/");
-        text(action, "scheme", "HTTP");
-    }
-}
-
-/// Rewrites a quantity only where rounding changes its value: a hash sees the canonical form anyway (H-7).
-fn round_up_to_milli(value: &mut Value) {
-    if let Ok(quantity) = Quantity::from_json(value) {
-        let rounded = quantity.round_up_to_milli();
-        if rounded != quantity {
-            *value = Value::String(rounded.to_string());
+    /// Sets what is absent: a Go pointer, whose zero value counts as present.
+    fn absent(&mut self, object: &mut Object, key: &str, default: Default<'_>) {
+        if object.get(key).is_none_or(Value::is_null) {
+            self.insert(object, key, default);
         }
     }
 }
 
 /// The object at `key`, where there is one.
-#[inline(never)]
 fn find<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     object.get_mut(key).and_then(Value::as_object_mut)
 }
 
 /// Runs `edit` on every object of the list at `key`.
-fn each(object: &mut Object, key: &str, edit: &dyn Fn(&mut Object)) {
+fn each(object: &mut Object, key: &str, mut edit: impl FnMut(&mut Object)) {
     for item in object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
         if let Value::Object(item) = item {
             edit(item);
         }
-    }
-}
-
-/// Sets a text that is absent or empty.
-#[inline(never)]
-fn text(object: &mut Object, key: &str, default: &str) {
-    if object.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-        object.insert(key.to_owned(), Default::Text(default).value());
-    }
-}
-
-/// Sets a number that is absent or zero.
-#[inline(never)]
-fn number(object: &mut Object, key: &str, default: i32) {
-    if object.get(key).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
-        object.insert(key.to_owned(), Default::Number(default).value());
-    }
-}
-
-/// Sets what is absent: a Go pointer, whose zero value counts as present.
-#[inline(never)]
-fn absent(object: &mut Object, key: &str, default: Default<'_>) {
-    if object.get(key).is_none_or(Value::is_null) {
-        object.insert(key.to_owned(), default.value());
     }
 }
 

@@ -20,20 +20,23 @@ pub fn prepared(set: &SidecarSet) -> SidecarSet {
 }
 
 /// Writes the hashes of the containers into the annotations of a decoded `SidecarSet` of either version, whatever was
-/// there (H-1, H-9).
-pub fn stamp(object: &mut Value) {
+/// there (H-1, H-9). Answers whether that changed anything.
+pub fn stamp(object: &mut Value) -> bool {
     let hashes = hash::hashes(json::at(object, &["spec"]).unwrap_or(&Value::Null));
-    stamp_with(object, hashes);
+    stamp_with(object, hashes)
 }
 
 /// Writes these hashes there.
-pub(crate) fn stamp_with(object: &mut Value, hashes: Hashes) {
+pub(crate) fn stamp_with(object: &mut Value, hashes: Hashes) -> bool {
     let annotations = object
         .as_object_mut()
         .and_then(|object| json::object_mut(object, "metadata"))
         .and_then(|metadata| json::object_mut(metadata, "annotations"));
-    if let Some(annotations) = annotations {
-        annotations.insert(names::HASH.to_owned(), Value::String(hashes.hash));
-        annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), Value::String(hashes.without_image));
-    }
+    let Some(annotations) = annotations else { return false };
+    let mut write = |key: &str, hash: String| {
+        let hash = Value::String(hash);
+        annotations.insert(key.to_owned(), hash.clone()) != Some(hash)
+    };
+    let is_new = write(names::HASH, hashes.hash);
+    write(names::HASH_WITHOUT_IMAGE, hashes.without_image) || is_new
 }

@@ -33,7 +33,7 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
         let what = (account, Since::of(decision, account));
         reasons.append(&mut reach::regained(pod, &volumes, &granted, what, true));
     }
-    let settled = match settle(pod, decision, owners, trusted) {
+    let settled = match settle(pod.clone(), decision, owners, trusted) {
         Ok(settled) => settled,
         Err(mut more) => {
             reasons.append(&mut more);

@@ -23,15 +23,22 @@ use crate::service_account::decide::Decision;
 /// # Errors
 /// Owners that have something else at, above or below the token path (B2, E21), a volume of ours that is not what we
 /// would write, containers that reach for a token which is not theirs, and volumes through which another one could.
-pub fn settle(before: &Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Result<Settled, Vec<Reason>> {
+pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Result<Settled, Vec<Reason>> {
     let granted = Granted::of(decision, owners);
-    let volumes = Volumes::of(before, trusted);
-    let mut reasons = reach::intruders(before, &volumes, &granted);
+    // The volumes as they were. Most volumes of a Pod do not matter, and the Pod itself may be too long for a copy (E18).
+    let mattering: Vec<Value> =
+        json::items(&pod, &["spec", "volumes"]).iter().filter(|volume| volumes::matters(volume)).cloned().collect();
+    let volumes = Volumes::among(&mattering, trusted);
+    let account_before = account_of(&pod).to_owned();
+    let original = json::text(&pod, &["spec", "serviceAccountName"]).to_owned();
+    let mut reasons = reach::intruders(&pod, &volumes, &granted);
     let mut warnings = Vec::new();
-    let mut after = before.clone();
-    if let Some(spec) = after.get_mut("spec").and_then(Value::as_object_mut) {
+    // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
+    let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
+    let automounts = containers(&pod).any(|container| volumes::mounts(container).iter().any(is_automounted));
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         if decision.hides_token {
-            warnings = hide(spec, before, &volumes, &granted, owners);
+            warnings = hide(spec, automounts, &volumes, &granted, owners);
         }
         reasons.append(&mut give::add_volumes(spec, &volumes, &granted));
         let automounted = automounted(decision, owners);
@@ -39,7 +46,7 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners, trusted: &Dr
             before: &volumes,
             granted: &granted,
             automounted: &|container| automounted.contains(container),
-            runs_as: decision.account.as_deref().unwrap_or_else(|| account_of(before)),
+            runs_as: decision.account.as_deref().unwrap_or(&account_before),
         };
         reasons.append(&mut giving.mount(spec));
         if let Some(account) = &decision.account {
@@ -50,18 +57,18 @@ pub fn settle(before: &Value, decision: &Decision, owners: &Owners, trusted: &Dr
         }
     }
     if let Some(account) = &decision.private {
-        let volumes = Volumes::of(&after, trusted);
+        let volumes = Volumes::of(&pod, trusted);
         let what = (account.as_str(), Since::of(decision, account));
-        reasons.append(&mut reach::regained(&after, &volumes, &granted, what, false));
+        reasons.append(&mut reach::regained(&pod, &volumes, &granted, what, false));
     }
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    annotate(&mut after, before, decision);
+    annotate(&mut pod, &original, decision);
     for (sidecar_set, why) in decision.skipped.iter().chain(&decision.kept) {
         warnings.push(format!("SidecarSet \"{sidecar_set}\" is injected without its ServiceAccount: {why}"));
     }
-    Ok(Settled { pod: after, warnings })
+    Ok(Settled { pod, warnings })
 }
 
 /// The containers into which the API server mounts the token that is theirs.
@@ -73,9 +80,11 @@ fn automounted<'a>(decision: &Decision, owners: &'a Owners) -> BTreeSet<&'a str>
 /// A1-f, g: the automounted token stays away only where the Pod says so.
 ///
 /// Answers a warning for each sidecar that loses it.
+///
+/// `automounts` tells whether a container had that token already.
 fn hide(
     spec: &mut Object,
-    before: &Value,
+    automounts: bool,
     volumes: &Volumes<'_>,
     granted: &Granted<'_>,
     owners: &Owners,
@@ -83,8 +92,6 @@ fn hide(
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
     let mut warnings = Vec::new();
     let automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
-    // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
-    let automounts = containers(before).any(|container| volumes::mounts(container).iter().any(automounted));
     let set_of: BTreeMap<&str, &str> =
         owners.iter().rev().flat_map(|(set, names)| names.iter().map(|name| (name.as_str(), set.as_str()))).collect();
     let mut left = BTreeSet::new();
@@ -118,13 +125,12 @@ fn hide(
 }
 
 /// M5, and why some sets stay without. Nothing reads these annotations back.
-fn annotate(after: &mut Value, before: &Value, decision: &Decision) {
+///
+/// `original` is the `serviceAccountName` with which the Pod came.
+fn annotate(pod: &mut Value, original: &str, decision: &Decision) {
     let mut texts: Vec<(&str, String)> = Vec::new();
     if let Some(account) = &decision.account {
-        let original = match json::text(before, &["spec", "serviceAccountName"]) {
-            "" => "default",
-            original => original,
-        };
+        let original = if original.is_empty() { "default" } else { original };
         let grants = decision.grants.iter().filter(|grant| grant.account == *account);
         let sets: Vec<Value> = grants.map(|grant| grant.sidecar_set.as_str().into()).collect();
         let record = object_of([
@@ -138,7 +144,7 @@ fn annotate(after: &mut Value, before: &Value, decision: &Decision) {
         let record: Object = decision.skipped.iter().map(|(set, why)| (set.clone(), why.as_str().into())).collect();
         texts.push((SKIPPED, json::shown(&Value::Object(record))));
     }
-    let metadata = after.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
+    let metadata = pod.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
     if let Some(annotations) = metadata.filter(|_| !texts.is_empty()).and_then(|m| json::object_mut(m, "annotations")) {
         for (key, text) in texts {
             annotations.insert(key.to_owned(), text.into());

@@ -71,7 +71,7 @@ fn isolate() -> Decision {
 }
 
 fn settle(before: &Value, decision: &Decision, owners: &Owners) -> Result<Settled, Vec<Reason>> {
-    settle_with(before, decision, owners, &Rules::default().trusted_csi_drivers)
+    settle_with(before.clone(), decision, owners, &Rules::default().trusted_csi_drivers)
 }
 
 /// What the twin says about a Pod.

@@ -43,7 +43,12 @@ struct Facts<'a> {
 impl<'a> Volumes<'a> {
     /// The volumes of `pod`. Drivers that are `trusted` do not ask for tokens. The first volume of a name counts.
     pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
-        let list: Vec<&Value> = json::items(pod, &["spec", "volumes"]).iter().filter(|it| matters(it)).collect();
+        Self::among(json::items(pod, &["spec", "volumes"]), trusted)
+    }
+
+    /// The same for these volumes of a Pod.
+    pub fn among(volumes: &'a [Value], trusted: &Drivers) -> Self {
+        let list: Vec<&Value> = volumes.iter().filter(|volume| matters(volume)).collect();
         let facts = |volume: &'a Value| Facts {
             volume,
             given: given(volume, trusted),
@@ -106,7 +111,7 @@ impl<'a> Volumes<'a> {
 }
 
 /// Whether a volume matters for tokens.
-fn matters(volume: &Value) -> bool {
+pub(super) fn matters(volume: &Value) -> bool {
     let is_plain = volume.as_object().is_some_and(|object| object.keys().all(|key| PLAIN.contains(&key.as_str())));
     !is_plain || is_called_like_ours(pod::name(volume)) || pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
 }

@@ -7,9 +7,11 @@ use super::*;
 
 fn applied(mut spec: Value) -> Value {
     spec = json!({"spec": spec});
-    apply(&mut spec);
+    let before = spec.clone();
+    let is_changed = apply(&mut spec);
+    assert_eq!(is_changed, spec != before, "defaults tell whether they change anything");
     let once = spec.clone();
-    apply(&mut spec);
+    assert!(!apply(&mut spec));
     assert_eq!(spec, once, "applied again, defaults change nothing");
     spec["spec"].take()
 }

@@ -16,10 +16,12 @@ const RECURSIVE: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 
 /// `volumeMounts` and `volumeDevices`. A volume that is itself in error counts as absent, as in Kubernetes.
 pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mut Vec<FieldError>) {
-    let mounted = places(container.list("volumeMounts"), "mountPath");
-    let devices = places(container.list("volumeDevices"), "devicePath");
-    check_mounts(container, volumes, &devices, errors);
-    check_devices(container, volumes, &mounted, errors);
+    let devices = container.list("volumeDevices");
+    check_mounts(container, volumes, &places(devices, "devicePath"), errors);
+    if !devices.is_empty() {
+        let mounted = places(container.list("volumeMounts"), "mountPath");
+        check_devices(container, volumes, &mounted, errors);
+    }
 }
 
 /// The path at which each volume of a list is used; the last one where it is used twice.
@@ -56,13 +58,12 @@ fn check_mounts(
             mount.invalid("mountPath", "must not be the path of a volume device as well", errors);
         }
 
-        let of_image = volumes.has_source(name, &["image"]);
         for key in ["subPath", "subPathExpr"] {
             let value = mount.text(key);
             if value.is_empty() {
                 continue;
             }
-            if of_image {
+            if volumes.has_source(name, &["image"]) {
                 mount.invalid(key, "an image volume is mounted whole; remove it", errors);
             }
             errors.wrong(&list.child(key), value, paths::descending(value));

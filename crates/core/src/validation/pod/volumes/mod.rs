@@ -7,7 +7,8 @@ mod legacy;
 mod network;
 mod projected;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use serde_json::Value;
 
@@ -110,16 +111,14 @@ pub(super) fn check<'v>(volumes: &'v [Value], spec: &Place<'_>, errors: &mut Vec
         check_source(&volume, errors);
         let name = volume.text("name");
         volume.require_formatted("name", format::dns_label, errors);
-        if usable.has(name) {
-            volume.duplicate("name", errors);
+        match usable.0.entry(name) {
+            Entry::Occupied(_) => volume.duplicate("name", errors),
+            Entry::Vacant(free) if errors.len() == before => drop(free.insert(volume.value)),
+            Entry::Vacant(_) => {}
         }
-        let fine = errors.len() == before;
         let claim = volume.part("persistentVolumeClaim");
         if made.contains(claim.text("claimName")) {
             claim.invalid("claimName", "must not be the claim that is made for an ephemeral volume", errors);
-        }
-        if fine {
-            usable.0.insert(name, volume.value);
         }
     }
     usable
