@@ -14,8 +14,8 @@ impl Lookup for Host {
     fn get(&self, object: &ObjectRef) -> Answer {
         match wapc::host_call("kubernetes", "get_resource", &payload(object)) {
             Ok(answer) => match json::parse(&answer) {
-                Ok(found @ Value::Object(_)) => Answer::Found(found),
-                Ok(_) | Err(_) => Answer::Failed(Failure::Unavailable),
+                Ok(found @ Value::Object(_)) => Ok(Some(found)),
+                Ok(_) | Err(_) => Err(Failure::Unavailable),
             },
             Err(text) => classify(str::from_utf8(&text).unwrap_or_default()),
         }
@@ -26,7 +26,7 @@ impl Authorizer for Host {
     fn allows(&self, question: &Question) -> Result<bool, String> {
         let answer = wapc::host_call("kubernetes", "can_i", &review(question)).map_err(|text| {
             match classify(str::from_utf8(&text).unwrap_or_default()) {
-                Answer::Failed(Failure::Forbidden) => {
+                Err(Failure::Forbidden) => {
                     "grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i \
                      in the policy's hostCapabilities"
                 }

@@ -192,7 +192,7 @@ mod tests {
 
     impl Lookup for Unreachable {
         fn get(&self, _: &ObjectRef) -> Answer {
-            Answer::Failed(Failure::Timeout)
+            Err(Failure::Timeout)
         }
     }
 

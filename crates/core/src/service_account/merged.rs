@@ -6,7 +6,7 @@ use super::decide::Asking;
 use super::{names, permissions};
 use crate::field::{self, FieldPath};
 use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -37,15 +37,11 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
     for (api_version, kind) in [("v1", "ServiceAccount"), (RBAC, ROLE), (RBAC, "RoleBinding")] {
         let object = ObjectRef { api_version, kind, namespace: Some(namespace.to_owned()), name: name.to_owned() };
         let wait = |problem: &str| refusal(kind, problem, "the controller prepares it; try again", Code::Unavailable);
-        let found = match lookup.get(&object) {
-            Answer::Found(found) => found,
-            Answer::NotFound => return Err(wait("is not there yet")),
-            Answer::Failed(failure) => {
-                let remedy = failure.remedy(api_version, kind);
-                let problem = format!("could not be read: {failure}");
-                return Err(refusal(kind, &problem, &remedy, Code::Unavailable));
-            }
+        let unreadable = |failure: Failure| {
+            let problem = format!("could not be read: {failure}");
+            refusal(kind, &problem, &failure.remedy(api_version, kind), Code::Unavailable)
         };
+        let found = lookup.get(&object).map_err(unreadable)?.ok_or_else(|| wait("is not there yet"))?;
         let annotations = |key| json::text(&found, &["metadata", "annotations", key]);
         if annotations(names::SIDECAR_SETS) != annotation {
             // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
@@ -132,6 +128,7 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
+    use crate::lookup::Answer;
     use crate::service_account::declared::Declared;
 
     struct Made([Value; 3]);
@@ -145,7 +142,7 @@ mod tests {
                     && text(made, &["metadata", "name"]) == object.name
                     && Some(text(made, &["metadata", "namespace"])) == object.namespace
             };
-            self.0.iter().find(is_it).cloned().map_or(Answer::NotFound, Answer::Found)
+            Ok(self.0.iter().find(is_it).cloned())
         }
     }
 
