@@ -24,7 +24,7 @@ pub mod names;
 mod node;
 pub mod outcome;
 pub mod pattern;
-// For controllers: the module has no part in it, and a small std of its own.
+// For controllers: the module has no part in it.
 #[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
 pub mod pod;

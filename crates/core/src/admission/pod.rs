@@ -153,12 +153,11 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
-                json::leave(std::mem::replace(&mut injected.pod, settled.pod));
+                injected.pod = settled.pod;
             }
             Err(more) => reasons.extend(more),
         }
     }
-    json::leave((sets, compiled));
     if context.role == Role::Assert {
         return unless(reasons, Verdict::Unchanged.into());
     }
