@@ -22,6 +22,7 @@ pub mod json;
 pub mod lookup;
 pub mod names;
 mod node;
+mod nullable;
 pub mod outcome;
 pub mod pattern;
 // For controllers: the module has no part in it.

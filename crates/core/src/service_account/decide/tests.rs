@@ -39,7 +39,7 @@ impl Lookup for Cluster {
 }
 
 fn set(name: &str, account: &str, mode: Mode, on_conflict: OnConflict) -> Asking {
-    let rule = json!({"apiGroups": [""], "resources": [name], "verbs": ["get"]});
+    let rule = serde_json::from_value(json!({"apiGroups": [""], "resources": [name], "verbs": ["get"]})).unwrap();
     Asking {
         sidecar_set: name.to_owned(),
         account: account.to_owned(),

@@ -81,7 +81,7 @@ fn g_annotations_stand_for_fields() {
     let expected = Declared {
         service_account: Some("log-agent".to_owned()),
         on_conflict: OnConflict::Merge,
-        permissions: vec![rule()],
+        permissions: vec![serde_json::from_value(rule()).unwrap()],
         mode: Mode::Isolate,
     };
     assert_eq!(Declared::of(&set(json!({}), annotations.clone())).unwrap(), expected);
