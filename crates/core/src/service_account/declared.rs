@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::names;
 use super::permissions::{self, Oversize, PolicyRule, listed};
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath, Report};
 use crate::format;
 use crate::json;
 use crate::sidecar_set::SidecarSet;
@@ -337,6 +337,10 @@ pub(crate) fn read_rules(rules: &Value, at: &FieldPath) -> Result<Vec<PolicyRule
     let Some(list) = rules.as_array() else {
         return Err(vec![FieldError::new(at, Cause::Type, wanted(rules, "a list of PolicyRules"))]);
     };
+    // Each rule counts, whatever is in it: more than this are too many, and are not read (E18).
+    if list.len() > permissions::COMBINATIONS_MAX {
+        return Err(vec![too_large(Oversize::Combinations, at)]);
+    }
     let mut errors = Vec::new();
     for (index, rule) in list.iter().enumerate() {
         check_shape(rule, &at.index(index), &mut errors);
@@ -366,6 +370,9 @@ fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
         return;
     };
     for (field, value) in rule {
+        if errors.is_full() {
+            return;
+        }
         let path = path.child(field);
         if !matches!(field.as_str(), "apiGroups" | "nonResourceURLs" | "resourceNames" | "resources" | "verbs") {
             errors.push(FieldError::new(&path, Cause::Unknown, "a PolicyRule has no such field"));

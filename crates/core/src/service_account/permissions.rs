@@ -312,14 +312,12 @@ type Texts = &'static [&'static str];
 
 /// P4's list.
 pub fn denied_by_default() -> Vec<Atom> {
-    let list = |texts: Texts| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let rules = DENIED.map(|(groups, resources, verbs)| PolicyRule {
-        api_groups: Some(list(groups)),
-        resources: Some(list(resources)),
-        verbs: list(verbs),
-        ..PolicyRule::default()
-    });
-    atoms(&rules)
+    let of_rule = |(groups, resources, verbs): (Texts, Texts, Texts)| {
+        groups.iter().flat_map(move |group| {
+            resources.iter().flat_map(move |resource| verbs.iter().map(|verb| Atom::new(group, resource, None, verb)))
+        })
+    };
+    DENIED.into_iter().flat_map(of_rule).collect()
 }
 
 /// The entry of `denied` that a permission would grant some of; a wildcard in it reaches what the list names (P4).

@@ -49,13 +49,13 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
             "protectInUse" => flag(&mut rules.protect_in_use, &value, at, errors),
             "requireCreatePods" => flag(&mut rules.require_create_pods, &value, at, errors),
             "denyPermissions" => {
-                let list = items(value, at, errors);
-                for (index, rule) in list.iter().enumerate() {
-                    check_says_something(rule, &at.index(index), errors);
-                }
-                match declared::read_rules(&Value::Array(list), at) {
+                let list = Value::Array(items(value, at, errors));
+                match declared::read_rules(&list, at) {
                     Ok(denied) => rules.deny_permissions = Some(permissions::atoms(&denied)),
                     Err(found) => errors.extend(found),
+                }
+                for (index, rule) in json::items(&list, &[]).iter().enumerate() {
+                    check_says_something(rule, &at.index(index), errors);
                 }
             }
             "legacyTokenSecrets" => choose(&mut rules.legacy_token_secrets, &value, LEGACY, at, errors),
