@@ -1,4 +1,5 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+#![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+#![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
+
 use std::cell::Cell;
 
 use rstest::rstest;
