@@ -5,33 +5,34 @@ use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef, classify};
 use pillion_core::service_account::author::{Authorizer, Question};
 use serde_json::Value;
 
-use crate::wapc;
+/// Calls `operation` of the host's `kubernetes` capability; the error is the host's text.
+fn call(operation: &str, payload: &str) -> Result<Vec<u8>, String> {
+    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload.as_bytes()).map_err(|error| error.to_string())
+}
 
 /// The host's `kubernetes` capability.
 pub struct Host;
 
 impl Lookup for Host {
     fn get(&self, object: &ObjectRef) -> Answer {
-        match wapc::host_call("kubernetes", "get_resource", &payload(object)) {
+        match call("get_resource", &payload(object)) {
             Ok(answer) => match json::parse(&answer) {
-                Ok(found @ Value::Object(_)) => Answer::Found(found),
-                Ok(_) | Err(_) => Answer::Failed(Failure::Unavailable),
+                Ok(found @ Value::Object(_)) => Ok(Some(found)),
+                Ok(_) | Err(_) => Err(Failure::Unavailable),
             },
-            Err(text) => classify(str::from_utf8(&text).unwrap_or_default()),
+            Err(text) => classify(&text),
         }
     }
 }
 
 impl Authorizer for Host {
     fn allows(&self, question: &Question) -> Result<bool, String> {
-        let answer = wapc::host_call("kubernetes", "can_i", &review(question)).map_err(|text| {
-            match classify(str::from_utf8(&text).unwrap_or_default()) {
-                Answer::Failed(Failure::Forbidden) => {
-                    "grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i \
+        let answer = call("can_i", &review(question)).map_err(|text| match classify(&text) {
+            Err(Failure::Forbidden) => {
+                "grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i \
                      in the policy's hostCapabilities"
-                }
-                _ => "try again",
             }
+            _ => "try again",
         })?;
         let status = json::parse(&answer).unwrap_or_default();
         Ok(json::flag(&status, &["allowed"]) && !json::flag(&status, &["denied"]))

@@ -1,67 +1,61 @@
 //! Pillion as a Kubewarden policy: the waPC shell around `pillion-core`.
 //!
-//! It turns bytes into values, asks the core, and turns the outcome into bytes. Whatever comes in, an answer goes
-//! out: a guest error or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
+//! It turns bytes into values, asks the core, and turns the outcome into bytes. Every payload gets an answer: a guest error
+//! or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
 
 mod host;
-#[cfg(any(target_arch = "wasm32", test))]
-mod memory;
 mod payload;
 mod response;
-mod runtime;
-pub mod wapc;
 
-use std::mem::ManuallyDrop;
-use std::time::Duration;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use kubewarden_policy_sdk::protocol_version_guest;
 use pillion_core::admission::{self, World};
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use pillion_core::request::{Request, Target};
 use pillion_core::time::Timestamp;
+use wapc_guest::{CallResult, register_function};
 
 use crate::payload::Payload;
 
-/// The answer of the function of this name; `None` where there is none.
-fn call(operation: &[u8], payload: Vec<u8>) -> Option<Vec<u8>> {
-    match operation {
-        b"validate" => Some(validate(payload)),
-        b"validate_settings" => Some(validate_settings(&payload)),
-        b"protocol_version" => Some(br#""v1""#.to_vec()),
-        _ => None,
-    }
+/// Registers the functions of the policy. The host calls it once, before any other function.
+#[allow(unsafe_code, reason = "the name of the function is part of the protocol")]
+#[unsafe(no_mangle)]
+pub extern "C" fn wapc_init() {
+    register_function("validate", validate);
+    register_function("validate_settings", validate_settings);
+    register_function("protocol_version", protocol_version_guest);
 }
 
-fn validate(payload: Vec<u8>) -> Vec<u8> {
-    response::validation(decide(payload).unwrap_or_else(Outcome::from))
+fn validate(payload: &[u8]) -> CallResult {
+    Ok(response::validation(decide(payload).unwrap_or_else(Outcome::from)))
 }
 
-fn decide(payload: Vec<u8>) -> Result<Outcome, Refusal> {
+fn validate_settings(payload: &[u8]) -> CallResult {
+    Ok(response::settings(&payload::settings_errors(payload)))
+}
+
+fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
     let mut payload = Payload::read(payload)?;
-    // All memory is taken back at once: to walk through a Pod just to free it would take longer than to judge it.
-    let mut request = ManuallyDrop::new(Request::decode(payload.envelope())?);
+    let mut request = Request::decode(payload.envelope())?;
     if request.target() == Target::Other {
         return Ok(Verdict::Unchanged.into());
     }
     request.object = payload.object()?;
     request.old_object = payload.request("oldObject")?;
-    // Who creates a Pod is of no interest: mostly a controller.
+    // The creator of a Pod is mostly a controller, and no rule looks at it.
     if request.target() != Target::PodCreate {
         request.user_info = payload.request("userInfo")?;
     }
-    let settings = ManuallyDrop::new(payload.settings()?);
-    // Only who asks the API server many things has to look at the clock.
-    let started = if request.target() == Target::SidecarSetWrite { runtime::monotonic() } else { None };
-    // Without a clock nobody can say that there is time left.
-    let elapsed = || runtime::monotonic().zip(started).map_or(Duration::MAX, |(now, then)| now.saturating_sub(then));
+    let settings = payload.settings()?;
+    let started = Instant::now();
+    let elapsed = || started.elapsed();
     let world = World { lookup: &host::Host, authorizer: &host::Host, now: now(), elapsed: &elapsed };
     Ok(admission::admit(&mut request, &settings, world))
 }
 
-fn validate_settings(payload: &[u8]) -> Vec<u8> {
-    response::settings(&payload::settings_errors(payload))
-}
-
 /// The host's clock.
 fn now() -> Timestamp {
-    Timestamp(i64::try_from(runtime::seconds()).unwrap_or(i64::MAX))
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Timestamp(i64::try_from(seconds).unwrap_or(i64::MAX))
 }

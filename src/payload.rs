@@ -18,8 +18,8 @@ const BUNDLE: &str = "bundle";
 
 /// `{"request": ..., "settings": ...}`, read once from its beginning to its end, of which no value was made yet that not
 /// every request needs.
-pub struct Payload {
-    text: Vec<u8>,
+pub struct Payload<'a> {
+    text: &'a [u8],
     envelope: Value,
     /// Where the parts of the request are that are not in the envelope.
     request: Vec<(String, Range<usize>)>,
@@ -38,18 +38,18 @@ enum Settled {
     Each(Vec<(String, Range<usize>)>),
 }
 
-impl Payload {
+impl<'a> Payload<'a> {
     /// Reads a payload.
     ///
     /// # Errors
     /// Code 400 where it is no JSON.
-    pub fn read(text: Vec<u8>) -> Result<Self, Refusal> {
+    pub fn read(text: &'a [u8]) -> Result<Self, Refusal> {
         let mut envelope = Value::Null;
         let mut request = Vec::new();
         let mut object = None;
         let mut settings = Settled::Whole(0..0);
         let mut bundle = None;
-        let mut reader = Reader::new(&text);
+        let mut reader = Reader::new(text);
         let read = reader.entries(&mut |key, reader| {
             match key.as_str() {
                 "request" if reader.is_at_object() => {
@@ -126,7 +126,7 @@ impl Payload {
         json::parse(self.text.get(range.clone()).unwrap_or_default()).map_err(|error| no_json(&error))
     }
 
-    /// The settings as admission uses them: decoded, not validated. The text of a bundle is not copied.
+    /// The settings as admission uses them: decoded, not validated. The text of a bundle is copied once.
     ///
     /// # Errors
     /// Code 400 with every error. A policy server refuses such settings when it starts, so only hosts that skip
@@ -143,7 +143,8 @@ impl Payload {
                 Value::Object(settings)
             }
         };
-        let bundle = self.bundle.map(|range| Text::part(self.text, range));
+        let bundle = self.bundle.and_then(|range| self.text.get(range));
+        let bundle = bundle.map(|bundle| Text::part(bundle.to_vec(), 0..bundle.len()));
         Settings::with_bundle(settings, bundle).map_err(|errors| {
             let root = FieldPath::new("settings");
             let reasons = errors.into_iter().map(|error| {

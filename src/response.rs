@@ -1,7 +1,5 @@
 //! The policy's answers, as the host reads them.
 
-use std::mem::ManuallyDrop;
-
 use pillion_core::field::FieldError;
 use pillion_core::json;
 use pillion_core::outcome::{Outcome, Verdict};
@@ -39,8 +37,7 @@ pub fn validation(outcome: Outcome) -> Vec<u8> {
     if !warnings.is_empty() {
         put("warnings", Value::Array(within_limits(warnings).into_iter().map(Value::String).collect()));
     }
-    // Nobody reads it again, and memory is taken back at once.
-    json::shown(&ManuallyDrop::new(Value::Object(answer))).into_bytes()
+    json::shown(&Value::Object(answer)).into_bytes()
 }
 
 /// The answer of `validate_settings`.

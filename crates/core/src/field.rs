@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_path_to_error::Segment;
+
 /// The path of a field, as Kubernetes writes it: `spec.containers[0].env[1].name`, `metadata.labels[app]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(String);
@@ -196,6 +198,8 @@ pub struct FieldError {
 
 /// The longest value that an error shows, in characters.
 const SHOWN: usize = 80;
+/// The most of another library's message that an error shows, in characters.
+const DETAIL: usize = 400;
 
 impl FieldError {
     /// An error without a value.
@@ -233,6 +237,17 @@ impl FieldError {
         Self::new(path, Cause::NotSupported, supported_values(supported)).showing(value)
     }
 
+    /// [`Cause::Type`], with the words of serde. `error` tells the place below `root`.
+    pub fn undecodable(root: &FieldPath, error: &serde_path_to_error::Error<impl fmt::Display>) -> Self {
+        let path = error.path().iter().fold(root.clone(), |path, segment| match segment {
+            Segment::Seq { index } => path.index(*index),
+            Segment::Map { key } => path.child(key),
+            Segment::Enum { .. } | Segment::Unknown => path,
+        });
+        // The words of serde may hold a text of any length.
+        Self::new(&path, Cause::Type, cut(&error.inner().to_string(), DETAIL))
+    }
+
     /// The same error with the offending value.
     #[must_use]
     pub fn showing(self, value: impl fmt::Display) -> Self {
@@ -257,9 +272,14 @@ impl FieldError {
     }
 }
 
-/// The beginning of a text, with dots where something is left out.
+/// The beginning of a text, with dots if something is left out.
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN).and_then(|(end, _)| text.get(..end)) {
+    cut(text, SHOWN)
+}
+
+/// Up to `characters` characters of a text, and dots if there are more.
+fn cut(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters).and_then(|(end, _)| text.get(..end)) {
         Some(beginning) => format!("{beginning}..."),
         None => text.to_owned(),
     }

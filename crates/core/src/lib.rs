@@ -22,9 +22,10 @@ pub mod json;
 pub mod lookup;
 pub mod names;
 mod node;
+mod nullable;
 pub mod outcome;
 pub mod pattern;
-// For controllers: the module has no part in it, and a small std of its own.
+// For controllers: the module has no part in it.
 #[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
 pub mod pod;

@@ -24,30 +24,28 @@ pub struct ObjectRef {
 }
 
 /// Why a look-up has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Failure {
     /// The host may not read this: RBAC, or the policy's `contextAwareResources` or `hostCapabilities`.
+    #[error("not allowed")]
     Forbidden,
     /// The API server did not answer in time.
+    #[error("no answer in time")]
     Timeout,
-    /// Anything else: no connection, an error of the API server, an answer that is no object.
+    /// Anything else: no connection, an error of the API server, an answer that is not an object.
+    #[error("no usable answer")]
     Unavailable,
 }
 
-/// The answer to a look-up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The object.
-    Found(Value),
-    /// The API server says that it does not exist.
-    NotFound,
-    /// Nobody knows.
-    Failed(Failure),
-}
+/// The answer to a look-up: the object, or `None` if the API server says that it does not exist.
+pub type Answer = Result<Option<Value>, Failure>;
 
 /// Something that can look objects up.
 pub trait Lookup {
     /// Reads one object.
+    ///
+    /// # Errors
+    /// [`Failure`]: it is not known whether the object exists.
     fn get(&self, object: &ObjectRef) -> Answer;
 }
 
@@ -77,30 +75,20 @@ impl Lookup for Memo<'_> {
 
 /// Reads the text of a host's error: the policy server reports everything as a string.
 ///
-/// Substrings, because the text carries prefixes and, with backtraces on, a stack trace, whose frames are not
-/// looked at. "Not found" is only what says so of an object by name: a kind that the API server does not serve, or a
+/// It looks for substrings, because the text carries prefixes and, with backtraces on, a stack trace, which is cut off.
+/// "Not found" is only an answer that says so of an object by name: a kind that the API server does not serve, or a
 /// 404 on the way to it, is no fact about the object. The text itself is never shown to users.
 pub fn classify(error: &str) -> Answer {
     let message = format::cut(error, "Stack backtrace").map_or(error, |(before, _)| before).to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| format::cut(&message, text).is_some());
     if says(&["cannot find "]) && says(&[" named '"]) {
-        Answer::NotFound
+        Ok(None)
     } else if says(&["forbidden", "not been granted access", "unauthorized", "code: 401", "code: 403"]) {
-        Answer::Failed(Failure::Forbidden)
+        Err(Failure::Forbidden)
     } else if says(&["timeout", "timed out", "deadline", "elapsed"]) {
-        Answer::Failed(Failure::Timeout)
+        Err(Failure::Timeout)
     } else {
-        Answer::Failed(Failure::Unavailable)
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Forbidden => "not allowed",
-            Self::Timeout => "no answer in time",
-            Self::Unavailable => "no usable answer",
-        })
+        Err(Failure::Unavailable)
     }
 }
 
@@ -126,27 +114,27 @@ mod tests {
 
     use super::*;
 
-    const FORBIDDEN: Answer = Answer::Failed(Failure::Forbidden);
-    const TIMEOUT: Answer = Answer::Failed(Failure::Timeout);
-    const UNAVAILABLE: Answer = Answer::Failed(Failure::Unavailable);
+    const FORBIDDEN: Answer = Err(Failure::Forbidden);
+    const TIMEOUT: Answer = Err(Failure::Timeout);
+    const UNAVAILABLE: Answer = Err(Failure::Unavailable);
 
     #[rstest]
     #[case::absent_namespace(
         "Host error: Callback evaluation failure: Cannot find v1/Namespace named 'x' inside of namespace 'None'",
-        Answer::NotFound
+        Ok(None)
     )]
     #[case::absent_config_map(
         "Host error: Callback evaluation failure: Cannot find v1/ConfigMap named 'c' inside of namespace 'Some(\"n\")'",
-        Answer::NotFound
+        Ok(None)
     )]
-    #[case::replayed("Cannot find v1/Namespace named 'test' inside of namespace 'None'", Answer::NotFound)]
+    #[case::replayed("Cannot find v1/Namespace named 'test' inside of namespace 'None'", Ok(None))]
     #[case::absent_with_a_trace_that_names_a_timeout(
         "Cannot find v1/Namespace named 'x' inside of namespace 'None'\n\nStack backtrace:\n   0: tokio::time::timeout",
-        Answer::NotFound
+        Ok(None)
     )]
     #[case::named_like_an_error(
         "Cannot find v1/Namespace named 'forbidden-timeout-403' inside of namespace 'None'",
-        Answer::NotFound
+        Ok(None)
     )]
     #[case::rbac(
         "Host error: Callback evaluation failure: ApiError: namespaces \"x\" is forbidden: User \
@@ -193,7 +181,7 @@ mod tests {
     impl Lookup for Counting {
         fn get(&self, object: &ObjectRef) -> Answer {
             self.0.set(self.0.get() + 1);
-            Answer::Found(json!({ "kind": object.kind }))
+            Ok(Some(json!({ "kind": object.kind })))
         }
     }
 
@@ -205,7 +193,7 @@ mod tests {
             |name: &str| ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
         assert_eq!(memo.get(&object("a")), memo.get(&object("a")));
         assert_eq!(cluster.0.get(), 1);
-        memo.get(&object("b"));
+        assert!(memo.get(&object("b")).is_ok());
         assert_eq!(cluster.0.get(), 2);
     }
 }

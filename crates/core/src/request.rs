@@ -3,10 +3,14 @@
 //! The SDK's own type takes every absent field for its default and loses the resource; here a request without
 //! `uid`, `operation` or `kind` is an error, not a request about something else.
 
+use std::str::FromStr;
+
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::json;
+use crate::nullable;
 use crate::outcome::{Code, Reason, Refusal};
 
 /// What is done to the object.
@@ -25,27 +29,34 @@ pub enum Operation {
 impl Operation {
     /// The names that the API server uses.
     const NAMES: [&'static str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+}
 
-    /// The operation of this name.
-    pub fn of(name: &str) -> Option<Self> {
+impl FromStr for Operation {
+    type Err = FieldError;
+
+    fn from_str(name: &str) -> Result<Self, FieldError> {
         match name {
-            "CREATE" => Some(Self::Create),
-            "UPDATE" => Some(Self::Update),
-            "DELETE" => Some(Self::Delete),
-            "CONNECT" => Some(Self::Connect),
-            _ => None,
+            "CREATE" => Ok(Self::Create),
+            "UPDATE" => Ok(Self::Update),
+            "DELETE" => Ok(Self::Delete),
+            "CONNECT" => Ok(Self::Connect),
+            _ => Err(FieldError::not_supported(&FieldPath::new("request.operation"), name, &Self::NAMES)),
         }
     }
 }
 
 /// Group, version and kind of the object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct GroupVersionKind {
     /// `""` for the core group.
+    #[serde(deserialize_with = "nullable::or_default")]
     pub group: String,
     /// `v1`, `v1beta1`, ...
+    #[serde(deserialize_with = "nullable::or_default")]
     pub version: String,
     /// `Pod`, `SidecarSet`, ...
+    #[serde(deserialize_with = "nullable::or_default")]
     pub kind: String,
 }
 
@@ -99,68 +110,38 @@ impl Request {
     /// Reads the `request` of an `AdmissionReview`. JSON null counts as absent.
     ///
     /// # Errors
-    /// Code 400 with every field that is missing or of another type than it should be.
+    /// Code 400 with the first field that is missing or of another type than it should be.
     pub fn decode(mut request: Value) -> Result<Self, Refusal> {
-        let mut errors = Vec::new();
-        let request = Self::read(&mut request, &mut errors);
-        match Refusal::of(errors.into_iter().map(undecodable)) {
-            Some(refusal) => Err(refusal),
-            None => Ok(request),
-        }
-    }
-
-    fn read(request: &mut Value, errors: &mut Vec<FieldError>) -> Self {
+        // Objects are moved as they are: to deserialise a tree into a tree would build it anew.
+        let mut take = |key: &str| request.get_mut(key).map(Value::take).unwrap_or_default();
+        let (object, old_object, user_info) = (take("object"), take("oldObject"), take("userInfo"));
         let root = FieldPath::new("request");
-        if !request.is_object() {
-            errors.push(wrong_type(&root, request, "an object"));
+        // serde would take the items of a list for the fields of a struct, in their order.
+        expect_object(&root, &request)?;
+        if let Some(kind) = request.get("kind").filter(|kind| !kind.is_null()) {
+            expect_object(&root.child("kind"), kind)?;
         }
-        let kind_path = root.child("kind");
-        let kind = json::at(request, &["kind"]).cloned().unwrap_or_default();
-        if kind.is_null() {
-            errors.push(FieldError::required(&kind_path, "an AdmissionRequest names the kind of its object"));
-        } else if !kind.is_object() {
-            errors.push(wrong_type(&kind_path, &kind, "an object"));
+        let envelope: Envelope = serde_path_to_error::deserialize(&request)
+            .map_err(|error| undecodable(FieldError::undecodable(&root, &error)))?;
+        let missing =
+            |field: &str| undecodable(FieldError::required(&root.child(field), "every AdmissionRequest has one"));
+        let kind = envelope.kind.ok_or_else(|| missing("kind"))?;
+        if kind.kind.is_empty() {
+            return Err(missing("kind.kind").into());
         }
-        let kind = GroupVersionKind {
-            group: text(&kind, "group", &kind_path, Need::Optional, errors),
-            version: text(&kind, "version", &kind_path, Need::Optional, errors),
-            // One error is enough where `kind` itself is missing or no object.
-            kind: text(
-                &kind,
-                "kind",
-                &kind_path,
-                if kind.is_object() { Need::Required } else { Need::Optional },
-                errors,
-            ),
-        };
-        let operation = text(request, "operation", &root, Need::Required, errors);
-        let operation = Operation::of(&operation).unwrap_or_else(|| {
-            if !operation.is_empty() {
-                let path = root.child("operation");
-                errors.push(FieldError::not_supported(&path, &operation, &Operation::NAMES));
-            }
-            Operation::Connect
-        });
-        let dry_run = match json::at(request, &["dryRun"]) {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(dry_run)) => *dry_run,
-            Some(other) => {
-                errors.push(wrong_type(&root.child("dryRun"), other, "true or false"));
-                false
-            }
-        };
-        Self {
-            uid: text(request, "uid", &root, Need::Required, errors),
+        let operation = envelope.operation.filter(|name| !name.is_empty()).ok_or_else(|| missing("operation"))?;
+        Ok(Self {
+            uid: envelope.uid.filter(|uid| !uid.is_empty()).ok_or_else(|| missing("uid"))?,
             kind,
-            operation,
-            sub_resource: text(request, "subResource", &root, Need::Optional, errors),
-            name: text(request, "name", &root, Need::Optional, errors),
-            namespace: text(request, "namespace", &root, Need::Optional, errors),
-            dry_run,
-            object: take(request, "object"),
-            old_object: take(request, "oldObject"),
-            user_info: take(request, "userInfo"),
-        }
+            operation: operation.parse().map_err(undecodable)?,
+            sub_resource: envelope.sub_resource.unwrap_or_default(),
+            name: envelope.name.unwrap_or_default(),
+            namespace: envelope.namespace.unwrap_or_default(),
+            dry_run: envelope.dry_run.unwrap_or_default(),
+            object,
+            old_object,
+            user_info,
+        })
     }
 
     /// Which rules speak of this request. Settings are not needed to tell, and not read for [`Target::Other`].
@@ -200,34 +181,25 @@ impl Request {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
-    Required,
-    Optional,
+/// The fields of a request that say what it is about, as they are sent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    uid: Option<String>,
+    kind: Option<GroupVersionKind>,
+    operation: Option<String>,
+    sub_resource: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+    dry_run: Option<bool>,
 }
 
-fn text(value: &Value, key: &str, parent: &FieldPath, need: Need, errors: &mut Vec<FieldError>) -> String {
-    match json::at(value, &[key]) {
-        Some(Value::String(text)) if !text.is_empty() || need == Need::Optional => text.clone(),
-        None | Some(Value::Null | Value::String(_)) => {
-            if need == Need::Required {
-                errors.push(FieldError::required(&parent.child(key), "every AdmissionRequest has one"));
-            }
-            String::new()
-        }
-        Some(other) => {
-            errors.push(wrong_type(&parent.child(key), other, "a string"));
-            String::new()
-        }
+fn expect_object(path: &FieldPath, value: &Value) -> Result<(), Reason> {
+    if value.is_object() {
+        return Ok(());
     }
-}
-
-fn take(request: &mut Value, key: &str) -> Value {
-    request.as_object_mut().and_then(|object| object.get_mut(key)).map(Value::take).unwrap_or_default()
-}
-
-fn wrong_type(path: &FieldPath, found: &Value, wanted: &str) -> FieldError {
-    FieldError::new(path, Cause::Type, format!("must be {wanted}, found {}", json::type_name(found)))
+    let detail = format!("must be an object, found {}", json::type_name(value));
+    Err(undecodable(FieldError::new(path, Cause::Type, detail)))
 }
 
 fn undecodable(error: FieldError) -> Reason {
@@ -349,39 +321,67 @@ mod tests {
     }
 
     #[rstest]
-    #[case::null(Value::Null, &["request", "request.kind", "request.operation", "request.uid"])]
-    #[case::empty(json!({}), &["request.kind", "request.operation", "request.uid"])]
-    #[case::a_list(json!([]), &["request", "request.kind", "request.operation", "request.uid"])]
-    #[case::no_uid(with(|r| r["uid"] = json!("")), &["request.uid"])]
-    #[case::uid_number(with(|r| r["uid"] = json!(1)), &["request.uid"])]
-    #[case::kind_text(with(|r| r["kind"] = json!("Pod")), &["request.kind"])]
-    #[case::kind_without_kind(with(|r| r["kind"] = json!({"group": 3})), &["request.kind.group", "request.kind.kind"])]
-    #[case::operation_unknown(with(|r| r["operation"] = json!("create")), &["request.operation"])]
-    #[case::operation_number(with(|r| r["operation"] = json!(1)), &["request.operation"])]
-    #[case::dry_run_text(with(|r| r["dryRun"] = json!("yes")), &["request.dryRun"])]
-    #[case::namespace_list(with(|r| r["namespace"] = json!([])), &["request.namespace"])]
-    fn damaged_requests_are_refused_with_every_field(#[case] request: Value, #[case] fields: &[&str]) {
+    #[case::null(Value::Null, "request")]
+    #[case::empty(json!({}), "request.kind")]
+    #[case::a_list(json!([]), "request")]
+    #[case::a_list_of_fields(json!(["u", {}, "CREATE", "", "", "", false]), "request")]
+    #[case::a_text(json!("u"), "request")]
+    #[case::no_uid(with(|r| r["uid"] = json!("")), "request.uid")]
+    #[case::uid_number(with(|r| r["uid"] = json!(1)), "request.uid")]
+    #[case::kind_text(with(|r| r["kind"] = json!("Pod")), "request.kind")]
+    #[case::kind_list(with(|r| r["kind"] = json!(["", "v1", "Pod"])), "request.kind")]
+    #[case::kind_with_a_group_of_another_type(with(|r| r["kind"] = json!({"group": 3})), "request.kind.group")]
+    #[case::kind_without_kind(with(|r| r["kind"] = json!({"group": null})), "request.kind.kind")]
+    #[case::kind_null(with(|r| r["kind"] = Value::Null), "request.kind")]
+    #[case::operation_null(with(|r| r["operation"] = Value::Null), "request.operation")]
+    #[case::operation_empty(with(|r| r["operation"] = json!("")), "request.operation")]
+    #[case::operation_unknown(with(|r| r["operation"] = json!("create")), "request.operation")]
+    #[case::operation_number(with(|r| r["operation"] = json!(1)), "request.operation")]
+    #[case::operation_object(with(|r| r["operation"] = json!({"CREATE": null})), "request.operation")]
+    #[case::dry_run_text(with(|r| r["dryRun"] = json!("yes")), "request.dryRun")]
+    #[case::namespace_list(with(|r| r["namespace"] = json!([])), "request.namespace")]
+    fn damaged_requests_are_refused_with_the_field(#[case] request: Value, #[case] field: &str) {
         let refusal = Request::decode(request).unwrap_err();
         assert_eq!(refusal.code(), Code::Undecodable);
-        let mut found: Vec<String> = refusal.reasons().map(|reason| reason.field.to_string()).collect();
-        found.dedup();
-        assert_eq!(found, fields, "{}", refusal.message());
+        let fields: Vec<_> = refusal.reasons().map(|reason| reason.field.as_str()).collect();
+        assert_eq!(fields, [field], "{}", refusal.message());
     }
 
     #[test]
-    fn messages_say_what_was_found() {
-        let refusal = Request::decode(with(|request| {
-            request["uid"] = Value::Null;
-            request["operation"] = json!("PATCH");
-            request["kind"]["kind"] = json!(7);
-        }))
-        .unwrap_err();
-        assert_eq!(
-            refusal.message(),
-            "request.kind.kind: Invalid value: must be a string, found a number; \
-             request.operation: Unsupported value: \"PATCH\": supported values: \"CREATE\", \"UPDATE\", \"DELETE\", \
-             \"CONNECT\"; request.uid: Required value: every AdmissionRequest has one"
-        );
+    fn null_counts_as_absent() {
+        let mut request = request();
+        for key in ["subResource", "name", "namespace", "dryRun", "object", "oldObject", "userInfo"] {
+            request[key] = Value::Null;
+        }
+        request["kind"]["group"] = Value::Null;
+        let read = Request::decode(request).unwrap();
+        assert_eq!((read.name.as_str(), read.kind.group.as_str(), read.dry_run), ("", "", false));
+    }
+
+    #[rstest]
+    #[case::missing("uid", Value::Null, "request.uid: Required value: every AdmissionRequest has one")]
+    #[case::type_of_a_part(
+        "kind",
+        json!({"kind": 7}),
+        "request.kind.kind: Invalid value: invalid type: number, expected a string"
+    )]
+    #[case::unknown(
+        "operation",
+        json!("PATCH"),
+        "request.operation: Unsupported value: \"PATCH\": supported values: \"CREATE\", \"UPDATE\", \"DELETE\", \
+         \"CONNECT\""
+    )]
+    fn messages_say_what_was_found(#[case] key: &str, #[case] value: Value, #[case] message: &str) {
+        let refusal = Request::decode(with(|request| request[key] = value)).unwrap_err();
+        assert_eq!(refusal.message(), message);
+    }
+
+    #[test]
+    fn e18_messages_do_not_repeat_long_texts() {
+        for key in ["operation", "kind", "dryRun"] {
+            let refusal = Request::decode(with(|request| request[key] = json!("x".repeat(100_000)))).unwrap_err();
+            assert!(refusal.message().len() < 1_000);
+        }
     }
 
     proptest! {

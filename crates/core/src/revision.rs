@@ -7,7 +7,7 @@ use crate::controller_revision::ControllerRevision;
 use crate::field::joined;
 use crate::format;
 use crate::json;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::names;
 use crate::outcome::Code;
 use crate::sidecar_set::SidecarSet;
@@ -154,14 +154,10 @@ fn read(name: &str, namespace: &str, lookup: &dyn Lookup) -> Result<ControllerRe
         namespace: Some(namespace.to_owned()),
         name: name.to_owned(),
     };
-    match lookup.get(&object) {
-        Answer::Found(object) => ControllerRevision::decode(object)
-            .map_err(|errors| FindError::Malformed { name: name.to_owned(), problem: joined(&errors) }),
-        Answer::NotFound => Err(not_found()),
-        Answer::Failed(failure) => {
-            Err(FindError::Failed { name: name.to_owned(), namespace: namespace.to_owned(), failure })
-        }
-    }
+    let failed = |failure| FindError::Failed { name: name.to_owned(), namespace: namespace.to_owned(), failure };
+    let found = lookup.get(&object).map_err(failed)?.ok_or_else(not_found)?;
+    ControllerRevision::decode(found)
+        .map_err(|errors| FindError::Malformed { name: name.to_owned(), problem: joined(&errors) })
 }
 
 /// Whether the revision is the set's: by its label, and by the owner's uid where both sides have one.
@@ -181,6 +177,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::lookup::Answer;
 
     struct Cluster(Answer);
 
@@ -238,27 +235,27 @@ mod tests {
 
     #[test]
     fn r9_by_name_the_settings_come_first() {
-        assert_eq!(found(Selection::Name("s-1"), Answer::Failed(Failure::Timeout)).unwrap(), "s-1");
+        assert_eq!(found(Selection::Name("s-1"), Err(Failure::Timeout)).unwrap(), "s-1");
         let stored = manifest("s-7", "s", 7, "v2", "u1");
-        assert_eq!(found(Selection::Name("s-7"), Answer::Found(stored)).unwrap(), "s-7");
+        assert_eq!(found(Selection::Name("s-7"), Ok(Some(stored))).unwrap(), "s-7");
     }
 
     #[test]
     fn r9_by_version_the_newest_of_this_set_wins() {
-        assert_eq!(found(Selection::CustomVersion("v1"), Answer::NotFound).unwrap(), "s-3");
-        let error = found(Selection::CustomVersion("v2"), Answer::NotFound).unwrap_err();
+        assert_eq!(found(Selection::CustomVersion("v1"), Ok(None)).unwrap(), "s-3");
+        let error = found(Selection::CustomVersion("v2"), Ok(None)).unwrap_err();
         assert_eq!(error.code(), Code::Invalid);
         assert!(error.to_string().contains("add it to controllerRevisions"), "{error}");
     }
 
     #[rstest]
-    #[case::not_there("s-8", Answer::NotFound, Code::Invalid)]
-    #[case::no_name("", Answer::Failed(Failure::Timeout), Code::Invalid)]
-    #[case::no_possible_name("../../pods", Answer::Failed(Failure::Timeout), Code::Invalid)]
-    #[case::q11_of_another_set("t-5", Answer::NotFound, Code::Invalid)]
-    #[case::q11_of_another_set_of_that_name("s-9", Answer::NotFound, Code::Invalid)]
-    #[case::no_revision("s-8", Answer::Found(json!({"kind": "Pod"})), Code::Invalid)]
-    #[case::no_answer("s-8", Answer::Failed(Failure::Forbidden), Code::Unavailable)]
+    #[case::not_there("s-8", Ok(None), Code::Invalid)]
+    #[case::no_name("", Err(Failure::Timeout), Code::Invalid)]
+    #[case::no_possible_name("../../pods", Err(Failure::Timeout), Code::Invalid)]
+    #[case::q11_of_another_set("t-5", Ok(None), Code::Invalid)]
+    #[case::q11_of_another_set_of_that_name("s-9", Ok(None), Code::Invalid)]
+    #[case::no_revision("s-8", Ok(Some(json!({"kind": "Pod"}))), Code::Invalid)]
+    #[case::no_answer("s-8", Err(Failure::Forbidden), Code::Unavailable)]
     fn r9_refusals(#[case] name: &str, #[case] cluster: Answer, #[case] code: Code) {
         assert_eq!(found(Selection::Name(name), cluster).unwrap_err().code(), code);
     }

@@ -85,7 +85,7 @@ fn objects(mode: &'static str, namespace: &str) -> [Value; 3] {
         sidecar_set: set["metadata"]["name"].as_str().unwrap().to_owned(),
         account: set["spec"]["serviceAccountName"].as_str().unwrap().to_owned(),
         declared: Declared {
-            permissions: set["spec"]["serviceAccountPermissions"].as_array().unwrap().clone(),
+            permissions: serde_json::from_value(set["spec"]["serviceAccountPermissions"].clone()).unwrap(),
             ..Declared::default()
         },
     });

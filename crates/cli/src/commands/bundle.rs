@@ -161,7 +161,7 @@ struct Nothing;
 
 impl Lookup for Nothing {
     fn get(&self, _: &ObjectRef) -> Answer {
-        Answer::NotFound
+        Ok(None)
     }
 }
 

@@ -23,9 +23,9 @@ impl Lookup for Answers<'_> {
             field_masks: None,
         };
         match self.0.get(&request) {
-            Ok(bytes) => json::parse(&bytes).map_or(Answer::Failed(Failure::Unavailable), Answer::Found),
-            Err(ClusterError::NotFound) => Answer::NotFound,
-            Err(ClusterError::NotGranted) => Answer::Failed(Failure::Forbidden),
+            Ok(bytes) => json::parse(&bytes).map(Some).map_err(|_| Failure::Unavailable),
+            Err(ClusterError::NotFound) => Ok(None),
+            Err(ClusterError::NotGranted) => Err(Failure::Forbidden),
             Err(ClusterError::Failed(text)) => lookup::classify(&text),
         }
     }

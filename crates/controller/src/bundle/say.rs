@@ -10,7 +10,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use pillion_core::json;
 use pillion_core::plan::bundle::{CONDITION, Place, Verdict, Why, condition};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::write::{FIELD_MANAGER, Problem};
@@ -124,8 +124,8 @@ async fn tell(context: &Context, object: &Value, verdict: &Verdict, before: Opti
 async fn note(context: &Context, object: &Value, verdict: &Verdict) -> Noted {
     let Some(mut patch) = condition(object, verdict, context.clock.now()) else { return Noted::Already };
     if let Some(patch) = patch.as_object_mut() {
-        let text = |key: &str| Value::from(json::text(object, &["metadata", key]));
-        let metadata = json::object_of([("uid", text("uid")), ("resourceVersion", text("resourceVersion"))]);
+        let text = |key: &str| json::text(object, &["metadata", key]);
+        let metadata = json!({"uid": text("uid"), "resourceVersion": text("resourceVersion")});
         patch.insert("metadata".to_owned(), metadata);
     }
     let (group, version) = json::text(object, &["apiVersion"]).split_once('/').unwrap_or_default();

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use kube::api::ListParams;
 use kube::{Api, Client};
+
 use pillion_core::json;
 use pillion_core::plan::Step;
 use pillion_core::plan::merged::Group;
@@ -44,15 +45,15 @@ pub(super) async fn told(
     let api: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
     read::pages(&api, ListParams::default(), |binding| bindings.extend(object(binding, "RoleBinding"))).await?;
     let of_group = sets.sets.iter().filter(|set| group.sets.iter().any(|name| name == set.name()));
-    let declared: Vec<(&SidecarSet, String, Vec<Value>)> = of_group
+    let declared: Vec<(&SidecarSet, String, Vec<PolicyRule>)> = of_group
         .filter_map(|set| {
             let declared = Declared::of(set).ok()?;
             Some((set, declared.service_account?, declared.permissions))
         })
         .collect();
-    let lost_of = |account: &str, permissions: &[Value], roles: &BTreeMap<String, Vec<Value>>| {
+    let lost_of = |account: &str, listed: &[PolicyRule], roles: &BTreeMap<String, Vec<PolicyRule>>| {
         let rules_of = |kind: &str, name: &str| (kind == "Role").then(|| roles.get(name).cloned()).flatten();
-        lost((namespace, account), permissions, &bindings, &rules_of)
+        lost((namespace, account), listed, &bindings, &rules_of)
     };
     let mut roles = BTreeMap::new();
     let api: Api<Role> = Api::namespaced(client.clone(), namespace);
@@ -60,8 +61,7 @@ pub(super) async fn told(
         for Lost { role: (kind, name), .. } in lost_of(account, permissions, &BTreeMap::new()) {
             if kind == "Role" && !roles.contains_key(&name) {
                 // One that is not there allows nothing.
-                let role = read::one(&api, &name).await?.and_then(|role| object(role, "Role"));
-                let allowed = role.map(|role| json::items(&role, &["rules"]).to_vec()).unwrap_or_default();
+                let allowed = read::one(&api, &name).await?.and_then(|role| role.rules).unwrap_or_default();
                 roles.insert(name, allowed);
             }
         }

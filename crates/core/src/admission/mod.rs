@@ -71,9 +71,7 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 rules: &settings.service_accounts,
                 role: settings.role,
             };
-            let outcome = notice.add_to(pod::admit(creation, context), settings);
-            json::leave(sidecar_sets);
-            outcome
+            notice.add_to(pod::admit(creation, context), settings)
         }
         Target::SidecarSetWrite => {
             let operation = match request.operation {
@@ -112,7 +110,6 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 },
                 &context,
             );
-            json::leave((sets, others));
             notice.add_to(outcome, settings)
         }
         Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {

@@ -28,7 +28,7 @@ use serde_json::Value;
 use super::anchors::Anchor;
 use super::{Bundle, BundleError};
 use crate::json;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::settings::bundle_ref::{BundleSource, ConfigMapName};
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
@@ -168,12 +168,12 @@ fn read(
     open: &dyn Fn(&Value) -> Result<Vec<SidecarSet>, Fault>,
 ) -> Result<(Value, Vec<SidecarSet>), Unavailable> {
     let object = ObjectRef { api_version: "v1", kind: "ConfigMap", namespace: Some(at.namespace.clone()), name };
-    let read = match lookup.get(&object) {
-        Answer::Found(found) => open(&found).map(|sets| (found, sets)),
-        Answer::NotFound => Err(Fault::Missing),
-        Answer::Failed(failure) => Err(Fault::Unread(failure)),
+    let read = || {
+        let found = lookup.get(&object).map_err(Fault::Unread)?.ok_or(Fault::Missing)?;
+        let sets = open(&found)?;
+        Ok((found, sets))
     };
-    read.map_err(|fault| Unavailable { name: object.name, fault })
+    read().map_err(|fault| Unavailable { name: object.name, fault })
 }
 
 /// The sets of one ConfigMap; `index` is its index, where it is a shard.

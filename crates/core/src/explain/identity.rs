@@ -241,7 +241,7 @@ fn not_ready(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, outcome: &
 }
 
 /// A merged account that a Pod may come to need.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Merging {
     /// Its name.
     pub name: String,

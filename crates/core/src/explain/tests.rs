@@ -21,11 +21,11 @@ pub(super) struct Cluster;
 impl Lookup for Cluster {
     fn get(&self, object: &ObjectRef) -> Answer {
         match (object.kind, object.name.as_str()) {
-            ("Namespace", name @ ("prod" | "dev")) => Answer::Found(json!({
+            ("Namespace", name @ ("prod" | "dev")) => Ok(Some(json!({
                 "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, "env": name}}
-            })),
-            ("Namespace", "broken") => Answer::Failed(Failure::Timeout),
-            _ => Answer::NotFound,
+            }))),
+            ("Namespace", "broken") => Err(Failure::Timeout),
+            _ => Ok(None),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::sources::Taken;
 use crate::json;
@@ -103,23 +103,11 @@ pub fn build(
 
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
 fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    let mut taken: BTreeSet<&str> = env.iter().map(pod::name).chain([names::ENV_IS_INJECTED]).collect();
     let mut merged = env.to_vec();
-    for variable in env {
-        taken.insert(pod::name(variable));
-    }
-    taken.insert(names::ENV_IS_INJECTED);
-    merged.push(variable(names::ENV_IS_INJECTED, "value", "true".into()));
-    for variable in more {
-        if taken.insert(pod::name(variable)) {
-            merged.push(variable.clone());
-        }
-    }
+    merged.push(json!({"name": names::ENV_IS_INJECTED, "value": "true"}));
+    merged.extend(more.filter(|variable| taken.insert(pod::name(variable))).cloned());
     merged
-}
-
-fn variable(name: &str, key: &str, value: Value) -> Value {
-    json::object_of([("name", name.into()), (key, value)])
 }
 
 /// Adds shared mounts and devices whose paths are free (M-18, M-19). Devices come second: they must not collide with
@@ -153,9 +141,8 @@ fn half(mut half: json::Object, name: String, image: Option<&str>) -> Value {
         for (key, prefix) in
             [(names::ENV_VERSION, names::VERSION_PREFIX), (names::ENV_VERSION_ALT, names::VERSION_ALT_PREFIX)]
         {
-            let field = ["metadata.annotations['", prefix, &name, "']"].concat();
-            let source = json::object_of([("fieldRef", json::object_of([("fieldPath", field.into())]))]);
-            env.push(variable(key, "valueFrom", source));
+            let field = format!("metadata.annotations['{prefix}{name}']");
+            env.push(json!({"name": key, "valueFrom": {"fieldRef": {"fieldPath": field}}}));
         }
     }
     half.insert("name".to_owned(), name.into());

@@ -97,9 +97,7 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result
         }
         return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
     }
-    let injected = apply(source, sets, &mut plan, (records, without_image));
-    json::leave((patched, plan));
-    Ok(injected)
+    Ok(apply(source, sets, &mut plan, (records, without_image)))
 }
 
 impl<'a> Plan<'a> {

@@ -23,7 +23,7 @@ struct Empty;
 
 impl Lookup for Empty {
     fn get(&self, _: &ObjectRef) -> Answer {
-        Answer::NotFound
+        Ok(None)
     }
 }
 

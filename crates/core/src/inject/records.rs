@@ -1,30 +1,46 @@
 //! What a Pod says about the sidecars in it: the hash annotations and the injected list (M-13, M-28).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::field::Place;
-use crate::go_json;
 use crate::json::{self, Object};
 use crate::names;
+use crate::nullable;
 use crate::outcome::{Code, Reason};
 use crate::time::Timestamp;
 
-/// What a Pod says about one `SidecarSet`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a Pod says about one `SidecarSet`. The fields are in the order of M-28.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub struct Record {
     /// When it was injected; absent in the legacy form.
+    #[serde(rename = "updateTimestamp", with = "timestamp")]
     pub time: Option<Timestamp>,
     /// The hash of the `SidecarSet`.
+    #[serde(deserialize_with = "nullable::or_default")]
     pub hash: String,
     /// Its name.
+    #[serde(rename = "sidecarSetName", deserialize_with = "nullable::or_default")]
     pub set: String,
     /// The sidecars: native init containers and containers, ascending; absent in the legacy form.
+    #[serde(rename = "sidecarList", deserialize_with = "sidecar_list")]
     pub sidecars: Option<Vec<String>>,
-    /// The revision; empty where there is none.
+    /// The revision; empty if there is none.
+    #[serde(
+        rename = "controllerRevision",
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "nullable::or_default"
+    )]
     pub revision: String,
 }
+
+/// The keys of a record.
+const KEYS: [&str; 5] = ["updateTimestamp", "hash", "sidecarSetName", "sidecarList", "controllerRevision"];
 
 impl Record {
     /// Whether both say the same, whenever they said it.
@@ -38,40 +54,57 @@ impl Record {
         self.sidecars.iter().flatten().map(String::as_str).collect()
     }
 
-    fn write(&self, out: &mut String) {
-        out.push_str("{\"updateTimestamp\":");
-        match self.time {
-            Some(time) => go_json::write_string(out, &time.to_string()),
-            None => out.push_str("null"),
+    /// Reads a record. Go's decoder takes keys in any case, an exact one first.
+    fn read(value: &Value) -> Option<Self> {
+        if value.is_null() {
+            return Some(Self::default());
         }
-        out.push_str(",\"hash\":");
-        go_json::write_string(out, &self.hash);
-        out.push_str(",\"sidecarSetName\":");
-        go_json::write_string(out, &self.set);
-        out.push_str(",\"sidecarList\":");
-        match &self.sidecars {
-            None => out.push_str("null"),
-            Some(sidecars) => {
-                out.push('[');
-                for (index, sidecar) in sidecars.iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    go_json::write_string(out, sidecar);
-                }
-                out.push(']');
-            }
-        }
-        if !self.revision.is_empty() {
-            out.push_str(",\"controllerRevision\":");
-            go_json::write_string(out, &self.revision);
-        }
-        out.push('}');
+        let object = value.as_object()?;
+        let member = |key: &str| {
+            object.get(key).or_else(|| Some(object.iter().find(|(name, _)| name.eq_ignore_ascii_case(key))?.1))
+        };
+        let members = KEYS.into_iter().filter_map(|key| Some((key, member(key)?)));
+        Self::deserialize(MapDeserializer::<_, serde_json::Error>::new(members)).ok()
+    }
+
+    /// Reads a record of the legacy form, which is the hash alone.
+    fn read_legacy(set: &str, value: &Value) -> Option<Self> {
+        let hash = if value.is_null() { "" } else { value.as_str()? };
+        Some(Self { hash: hash.to_owned(), set: set.to_owned(), ..Self::default() })
     }
 }
 
+/// A time as text; null and `""` are no time.
+mod timestamp {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    use crate::time::Timestamp;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        let text: Option<String> = Option::deserialize(deserializer)?;
+        text.filter(|text| !text.is_empty())
+            .map(|text| Timestamp::parse(&text).ok_or_else(|| D::Error::custom("must be a time of RFC 3339")))
+            .transpose()
+    }
+
+    #[allow(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => serializer.collect_str(time),
+            None => serializer.serialize_none(),
+        }
+    }
+}
+
+/// The sidecars of a record; null counts as `""` among them.
+fn sidecar_list<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    let names: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
+    Ok(names.map(|names| names.into_iter().map(Option::unwrap_or_default).collect()))
+}
+
 /// One of the two hash annotations: records by the name of the `SidecarSet`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Records(BTreeMap<String, Record>);
 
 impl Records {
@@ -96,15 +129,10 @@ impl Records {
             return Some(Self::default());
         }
         let object = value.as_object()?;
-        Self::decode_by(object, decode_record).or_else(|| Self::decode_by(object, decode_legacy))
-    }
-
-    fn decode_by(object: &Object, decode: fn(&str, &Value) -> Option<Record>) -> Option<Self> {
-        let mut records = BTreeMap::new();
-        for (key, value) in object {
-            records.insert(key.clone(), decode(key, value)?);
-        }
-        Some(Self(records))
+        let read_by = |read: fn(&str, &Value) -> Option<Record>| {
+            object.iter().map(|(key, value)| Some((key.clone(), read(key, value)?))).collect::<Option<_>>().map(Self)
+        };
+        read_by(|_, value| Record::read(value)).or_else(|| read_by(Record::read_legacy))
     }
 
     /// The record of a `SidecarSet`.
@@ -122,68 +150,25 @@ impl Records {
         is_new
     }
 
-    /// The annotation's text: `SidecarSet`s ascending, fields in the order of M-28.
+    /// The annotation's text: `SidecarSet`s ascending, fields in the order of M-28, with the escapes of Go (H-6).
     pub fn to_text(&self) -> String {
-        let mut out = String::from("{");
-        for (index, (key, record)) in self.0.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            go_json::write_string(&mut out, key);
-            out.push(':');
-            record.write(&mut out);
+        // Texts and maps of texts can always be written.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        // These characters only stand in strings.
+        let escaped = |character: char| matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+        if !text.contains(escaped) {
+            return text;
         }
-        out.push('}');
-        out
-    }
-}
-
-/// A record of the older form: the hash alone.
-fn decode_legacy(set: &str, value: &Value) -> Option<Record> {
-    let hash = if value.is_null() { "" } else { value.as_str()? };
-    Some(Record { hash: hash.to_owned(), set: set.to_owned(), ..Record::default() })
-}
-
-fn decode_record(_: &str, value: &Value) -> Option<Record> {
-    if value.is_null() {
-        return Some(Record::default());
-    }
-    let object = value.as_object()?;
-    // Go's decoder takes keys in any case, an exact one first.
-    let member = |key: &str| {
-        object
-            .get(key)
-            .or_else(|| object.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value))
-    };
-    let text = |key: &str| match member(key) {
-        None | Some(Value::Null) => Some(String::new()),
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(_) => None,
-    };
-    let time = match member("updateTimestamp") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) if text.is_empty() => None,
-        Some(Value::String(text)) => Some(Timestamp::parse(text)?),
-        Some(_) => return None,
-    };
-    let sidecars = match member("sidecarList") {
-        None | Some(Value::Null) => None,
-        Some(Value::Array(list)) => {
-            let mut names = Vec::new();
-            for name in list {
-                names.push(if name.is_null() { String::new() } else { name.as_str()?.to_owned() });
+        text.chars().fold(String::with_capacity(text.len()), |mut out, character| {
+            if escaped(character) {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            } else {
+                out.push(character);
             }
-            Some(names)
-        }
-        Some(_) => return None,
-    };
-    Some(Record {
-        time,
-        hash: text("hash")?,
-        set: text("sidecarSetName")?,
-        sidecars,
-        revision: text("controllerRevision")?,
-    })
+            out
+        })
+    }
 }
 
 /// The injected list after `sets` were added: ascending, joined by commas.
@@ -192,25 +177,16 @@ pub fn injected_list<'a>(annotations: Option<&'a Object>, sets: impl Iterator<It
         .and_then(|annotations| annotations.get(names::INJECTED_LIST))
         .and_then(Value::as_str)
         .filter(|list| !list.is_empty());
-    let mut names = BTreeSet::new();
-    for name in before.into_iter().flat_map(|list| list.split(',')) {
-        names.insert(name);
-    }
-    for set in sets {
-        names.insert(set);
-    }
+    let names: BTreeSet<&str> = before.into_iter().flat_map(|list| list.split(',')).chain(sets).collect();
     Vec::from_iter(names).join(",")
 }
 
-/// Which half of each hot-upgrade pair works. A value that is no JSON object counts as empty (M-13).
+/// Which half of each hot-upgrade pair works. A value that is not a JSON object counts as empty (M-13).
 pub fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, String> {
     let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
     let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
-    let mut halves = BTreeMap::new();
-    for (name, half) in value.as_ref().and_then(Value::as_object).into_iter().flatten() {
-        halves.insert(name.clone(), half.as_str().unwrap_or_default().to_owned());
-    }
-    halves
+    let halves = value.as_ref().and_then(Value::as_object).into_iter().flatten();
+    halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -270,6 +246,18 @@ mod tests {
         r#"{"s":{"updateTimestamp":"2026-01-02T03:04:05+01:00","hash":"<h>"}}"#,
         r#"{"s":{"updateTimestamp":"2026-01-02T02:04:05Z","hash":"\u003ch\u003e","sidecarSetName":"","sidecarList":null}}"#
     )]
+    #[case::nulls(
+        r#"{"s":{"updateTimestamp":null,"hash":null,"sidecarList":[null,"a"],"controllerRevision":null,"more":1}}"#,
+        r#"{"s":{"updateTimestamp":null,"hash":"","sidecarSetName":"","sidecarList":["","a"]}}"#
+    )]
+    #[case::an_exact_key_comes_first(
+        r#"{"s":{"HASH":"other","hash":"h","sidecarSetName":"s"}}"#,
+        r#"{"s":{"updateTimestamp":null,"hash":"h","sidecarSetName":"s","sidecarList":null}}"#
+    )]
+    #[case::escapes(
+        r#"{"<>&":{"hash":"\u2028\u2029\u0001\u0008\n\"é"}}"#,
+        r#"{"\u003c\u003e\u0026":{"updateTimestamp":null,"hash":"\u2028\u2029\u0001\b\n\"é","sidecarSetName":"","sidecarList":null}}"#
+    )]
     fn m13_every_form_is_read(#[case] text: &str, #[case] written: &str) {
         assert_eq!(read(text).unwrap().to_text(), written);
     }
@@ -282,6 +270,9 @@ mod tests {
     #[case(r#"{"s":"h","t":{}}"#)]
     #[case(r#"{"s":{"hash":5}}"#)]
     #[case(r#"{"s":{"updateTimestamp":"yesterday"}}"#)]
+    #[case(r#"{"s":{"updateTimestamp":5}}"#)]
+    #[case(r#"{"s":{"sidecarList":["a",5]}}"#)]
+    #[case(r#"{"s":["2026-01-02T03:04:05Z","h","s",[],""]}"#)]
     fn m13_anything_else_is_refused(#[case] text: &str) {
         let reason = read(text).unwrap_err();
         assert_eq!(reason.code, Code::Invalid);

@@ -112,14 +112,6 @@ pub fn take(object: &mut Object, key: &str) -> Option<Value> {
     Some(value)
 }
 
-/// Leaves what nobody needs any more to whoever ends the request: the module takes all of its memory back at once, and to
-/// walk through a tree just to free it takes as long as to read it.
-pub fn leave<T>(value: T) {
-    if cfg!(target_family = "wasm") {
-        std::mem::forget(value);
-    }
-}
-
 /// What a value is, for messages: `a string`, `null`, ...
 pub const fn type_name(value: &Value) -> &'static str {
     match value {

@@ -84,7 +84,7 @@ struct Cluster<'a> {
 
 impl Lookup for Cluster<'_> {
     fn get(&self, _: &ObjectRef) -> Answer {
-        Answer::Found(self.namespace.clone())
+        Ok(Some(self.namespace.clone()))
     }
 }
 
@@ -93,7 +93,7 @@ struct Accounts<'a>(&'a dyn Fn(&str) -> bool);
 
 impl Lookup for Accounts<'_> {
     fn get(&self, account: &ObjectRef) -> Answer {
-        if (self.0)(&account.name) { Answer::Found(Value::Null) } else { Answer::NotFound }
+        Ok((self.0)(&account.name).then_some(Value::Null))
     }
 }
 

@@ -13,11 +13,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Step;
 use crate::hash;
-use crate::json::object_of;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
 use crate::time::Timestamp;
@@ -158,7 +157,7 @@ impl Plan {
     fn provide(&mut self, seen: &Seen<'_>, rules: &Rules, account: &str, secret: Option<&Secret>, now: Timestamp) {
         if let Some(secret) = secret.filter(|secret| secret.unneeded_since.is_some() && !secret.is_terminating) {
             // Before anything else: whoever is about to delete the Secret finds it changed.
-            self.add(account, Move::Write(secret.patch(marked(Value::Null))));
+            self.add(account, Move::Write(secret.patch(marked(None))));
             return;
         }
         let account_uid = match usable(seen, rules, account, secret) {
@@ -201,7 +200,7 @@ impl Plan {
         let account = &secret.account;
         // A time that is still to come was written by another clock.
         let Some(since) = secret.unneeded_since.filter(|since| *since <= now) else {
-            self.add(account, Move::Write(secret.patch(marked(now.to_string().into()))));
+            self.add(account, Move::Write(secret.patch(marked(Some(now)))));
             return;
         };
         let end = Timestamp(since.0.saturating_add(LINGER));
@@ -236,8 +235,9 @@ fn usable<'s>(seen: &Seen<'s>, rules: &Rules, account: &str, secret: Option<&Sec
     }
 }
 
-fn marked(since: Value) -> Value {
-    object_of([("metadata", object_of([("annotations", object_of([(UNNEEDED_SINCE, since)]))]))])
+/// The patch that notes since when nobody needs a Secret, or removes the note.
+fn marked(since: Option<Timestamp>) -> Value {
+    json!({"metadata": {"annotations": {UNNEEDED_SINCE: since.map(|since| since.to_string())}}})
 }
 
 /// Deletes a Secret as it was seen.
@@ -249,27 +249,18 @@ pub fn delete(secret: &Secret) -> Step {
 /// The TokenRequest for a ServiceAccount of this UID: for a token that is bound to the Secret, and lives for so many
 /// seconds (B5). The API server may give it a shorter life.
 pub fn request(secret: &Secret, account_uid: &str, lifetime: u32) -> Value {
-    let bound = object_of([
-        ("apiVersion", "v1".into()),
-        ("kind", "Secret".into()),
-        ("name", secret.name.as_str().into()),
-        ("uid", secret.uid.as_str().into()),
-    ]);
-    object_of([
-        ("apiVersion", "authentication.k8s.io/v1".into()),
-        ("kind", "TokenRequest".into()),
-        // Kubernetes 1.34 and later refuse it where there is another account by now.
-        ("metadata", object_of([("uid", account_uid.into())])),
-        // Without audiences it is for the API server.
-        (
-            "spec",
-            object_of([
-                ("audiences", Value::Array(Vec::new())),
-                ("boundObjectRef", bound),
-                ("expirationSeconds", lifetime.max(LIFETIME_MIN).into()),
-            ]),
-        ),
-    ])
+    json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        // Kubernetes 1.34 and later refuse the request if another account has the name by now.
+        "metadata": {"uid": account_uid},
+        "spec": {
+            // Without audiences the token is for the API server.
+            "audiences": [],
+            "boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": secret.name, "uid": secret.uid},
+            "expirationSeconds": lifetime.max(LIFETIME_MIN),
+        },
+    })
 }
 
 /// A token that was asked for. It has no `Debug`, so that it cannot get into a log.
@@ -289,18 +280,14 @@ pub fn fill(secret: &Secret, account_uid: &str, minted: &Minted<'_>, asked_at: T
     let stated = [secret.account.as_str(), account_uid, &expires, &renew_after];
     let checksum = secret::checksum(&secret.uid, stated, minted.data);
     let [account, account_uid, expires, renew_after] = stated;
-    let annotations = [
-        (ACCOUNT, account),
-        (ACCOUNT_UID, account_uid),
-        (EXPIRES, expires),
-        (RENEW_AFTER, renew_after),
-        (CHECKSUM, &checksum),
-    ];
-    let annotations = object_of(annotations.map(|(key, value)| (key, value.into())));
-    secret.patch(object_of([
-        ("metadata", object_of([("annotations", annotations)])),
-        ("data", object_of([("token", minted.data.into())])),
-    ]))
+    let annotations = json!({
+        ACCOUNT: account,
+        ACCOUNT_UID: account_uid,
+        EXPIRES: expires,
+        RENEW_AFTER: renew_after,
+        CHECKSUM: checksum,
+    });
+    secret.patch(json!({"metadata": {"annotations": annotations}, "data": {"token": minted.data}}))
 }
 
 /// When there is to be another token: after four fifths of its life, or a day, and up to an eighth of that earlier, so

@@ -12,7 +12,7 @@ use self::compiled::{CompiledSet, Namespaces};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;
@@ -139,16 +139,15 @@ fn is_in_namespace(set: &CompiledSet<'_>, namespace: &str, lookup: &dyn Lookup) 
 /// The labels of a Namespace; `None` where it does not exist.
 pub(crate) fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Object>, Failure> {
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
-    match lookup.get(&object) {
-        Answer::NotFound => Ok(None),
-        Answer::Failed(failure) => Err(failure),
-        // An answer that is not that Namespace says nothing about its labels.
-        Answer::Found(found) if json::text(&found, &["metadata", "name"]) != namespace => Err(Failure::Unavailable),
-        Answer::Found(found) => match json::at(&found, &["metadata", "labels"]) {
-            None | Some(Value::Null) => Ok(Some(Object::new())),
-            Some(Value::Object(labels)) => Ok(Some(labels.clone())),
-            Some(_) => Err(Failure::Unavailable),
-        },
+    let Some(found) = lookup.get(&object)? else { return Ok(None) };
+    // An answer that is not that Namespace says nothing about its labels.
+    if json::text(&found, &["metadata", "name"]) != namespace {
+        return Err(Failure::Unavailable);
+    }
+    match json::at(&found, &["metadata", "labels"]) {
+        None | Some(Value::Null) => Ok(Some(Object::new())),
+        Some(Value::Object(labels)) => Ok(Some(labels.clone())),
+        Some(_) => Err(Failure::Unavailable),
     }
 }
 

@@ -6,6 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::lookup::Answer;
 use crate::names;
 use crate::outcome::Refusal;
 
@@ -20,13 +21,13 @@ impl Lookup for Namespaces {
     fn get(&self, object: &ObjectRef) -> Answer {
         self.asked.borrow_mut().push(format!("{} {}", object.kind, object.name));
         let known = self.answers.iter().find(|(name, _)| *name == object.name && object.kind == "Namespace");
-        known.map_or(Answer::NotFound, |(_, answer)| answer.clone())
+        known.map_or(Ok(None), |(_, answer)| answer.clone())
     }
 }
 
 fn cluster() -> Namespaces {
     let labelled = |name: &str| {
-        Answer::Found(json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, "env": name}}}))
+        Ok(Some(json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, "env": name}}})))
     };
     Namespaces { answers: vec![("prod", labelled("prod")), ("dev", labelled("dev"))], ..Namespaces::default() }
 }
@@ -111,7 +112,7 @@ fn g8_where_a_set_can_be(#[case] edit: Value, #[case] namespace: &str, #[case] c
 
 #[test]
 fn g8_a_namespace_is_looked_up_only_for_its_labels() {
-    let silent = Namespaces { answers: vec![("prod", Answer::Failed(Failure::Timeout))], ..Namespaces::default() };
+    let silent = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
     let asked = |edit: &Value| can_be_in(&CompiledSet::of_manifest(&set("s", edit)), "prod", &silent);
     assert_eq!(asked(&json!({})), Ok(true));
     assert_eq!(
@@ -150,12 +151,12 @@ fn p6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused() {
     assert_eq!(selected("gone", &sets), Vec::<String>::new());
     for (answer, says) in [
         (
-            Answer::Failed(Failure::Forbidden),
+            Err(Failure::Forbidden),
             "contextAwareResources must list v1 Namespace and hostCapabilities kubernetes/get_resource",
         ),
-        (Answer::Failed(Failure::Timeout), "try again"),
-        (Answer::Found(json!("damaged")), "try again"),
-        (Answer::Found(json!({"metadata": {"name": "prod", "labels": []}})), "try again"),
+        (Err(Failure::Timeout), "try again"),
+        (Ok(Some(json!("damaged"))), "try again"),
+        (Ok(Some(json!({"metadata": {"name": "prod", "labels": []}}))), "try again"),
     ] {
         let cluster = Namespaces { answers: vec![("prod", answer)], ..Namespaces::default() };
         let message = selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap_err();

@@ -135,7 +135,7 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let denied = rules.denied();
     for (index, rule) in declared.permissions.iter().enumerate() {
-        let permissions = permissions::permissions(std::slice::from_ref(rule));
+        let permissions = permissions::permissions([rule]);
         let hit = permissions.iter().find_map(|one| Some((*one, permissions::denial(*one, &denied)?)));
         if let Some((permission, entry)) = hit {
             let (granted, listed) = (shown(permission), shown(entry.as_permission()));

@@ -13,7 +13,7 @@ use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 
 /// A SidecarSet that is injected into the Pod and names an account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Asking {
     /// The SidecarSet.
     pub sidecar_set: String,

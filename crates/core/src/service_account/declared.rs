@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names;
-use super::permissions::{self, Oversize};
-use crate::field::{Cause, FieldError, FieldPath};
+use super::permissions::{self, Oversize, PolicyRule, listed};
+use crate::field::{Cause, FieldError, FieldPath, Report};
 use crate::format;
 use crate::json;
 use crate::sidecar_set::SidecarSet;
@@ -58,14 +58,14 @@ impl Named for OnConflict {
 }
 
 /// What a SidecarSet says about its identity.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Declared {
     /// The account, in the namespace of each Pod (F1); a set without one does not use the feature.
     pub service_account: Option<String>,
     /// F2.
     pub on_conflict: OnConflict,
-    /// PolicyRules (F3).
-    pub permissions: Vec<Value>,
+    /// F3.
+    pub permissions: Vec<PolicyRule>,
     /// G, Fields.
     pub mode: Mode,
 }
@@ -214,50 +214,51 @@ const CLUSTER_SCOPED: [&str; 10] = [
 ];
 
 /// V6: what the API server would refuse in a Role, and what RBAC never grants.
-fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
-    for (field, detail) in [
-        ("verbs", "give at least one verb"),
-        ("apiGroups", "give at least one group; \"\" is the core group"),
-        ("resources", "give at least one resource"),
+fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
+    let groups = listed(rule.api_groups.as_ref());
+    let resources = listed(rule.resources.as_ref());
+    let names = listed(rule.resource_names.as_ref());
+    for (field, texts, detail) in [
+        ("verbs", rule.verbs.as_slice(), "give at least one verb"),
+        ("apiGroups", groups, "give at least one group; \"\" is the core group"),
+        ("resources", resources, "give at least one resource"),
     ] {
-        if json::items(rule, &[field]).is_empty() {
+        if texts.is_empty() {
             errors.push(FieldError::required(&path.child(field), detail));
         }
     }
-    if !json::items(rule, &["nonResourceURLs"]).is_empty() {
+    if !listed(rule.non_resource_urls.as_ref()).is_empty() {
         errors.push(FieldError::forbidden(
             &path.child("nonResourceURLs"),
             "a Role belongs to a namespace and cannot grant URLs; remove it",
         ));
     }
-    let names = json::items(rule, &["resourceNames"]);
     for (index, name) in names.iter().enumerate() {
-        if name.as_str() == Some("") {
+        if name.is_empty() {
             let path = path.child("resourceNames").index(index);
             errors.push(FieldError::invalid(&path, "", "\"\" is no name; leave resourceNames out for every object"));
         }
     }
-    for verb in json::texts(rule, &["verbs"]) {
+    for verb in rule.verbs.iter().map(String::as_str) {
         if !names.is_empty() && matches!(verb, "create" | "deletecollection") {
             warnings.push(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
         } else if !VERBS.contains(&verb) {
             warnings.push(format!("{path}: no API of Kubernetes asks for the verb \"{verb}\""));
         }
     }
-    for resource in json::texts(rule, &["resources"]) {
-        if CLUSTER_SCOPED.contains(&format::cut(resource, "/").map_or(resource, |(resource, _)| resource)) {
+    for resource in resources {
+        if CLUSTER_SCOPED.contains(&resource.split('/').next().unwrap_or_default()) {
             warnings.push(format!(
                 "{path}: \"{resource}\" belongs to no namespace, and the merged Role is of one: it grants nothing"
             ));
         }
     }
-    for field in ["verbs", "apiGroups", "resources", "resourceNames"] {
+    let lists =
+        [("verbs", rule.verbs.as_slice()), ("apiGroups", groups), ("resources", resources), ("resourceNames", names)];
+    for (field, texts) in lists {
         let mut seen = BTreeSet::new();
-        for text in json::texts(rule, &[field]) {
-            if !seen.insert(text) {
-                warnings.push(format!("{path}.{field}: \"{text}\" is there twice"));
-            }
-        }
+        let again = texts.iter().filter(|text| !seen.insert(*text));
+        warnings.extend(again.map(|text| format!("{path}.{field}: \"{text}\" is there twice")));
     }
 }
 
@@ -305,7 +306,7 @@ fn choice<T: Named + Default>(set: &SidecarSet, field: Field, errors: &mut Vec<F
     })
 }
 
-fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
+fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
     let in_spec = set.spec(&[PERMISSIONS.name]).filter(|value| !value.is_null());
     let annotation = set.annotation(PERMISSIONS.annotation);
     let in_annotation = if annotation.is_empty() {
@@ -327,23 +328,39 @@ fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<Value> {
         (None, Some(rules)) => (rules, annotation_path(PERMISSIONS)),
         (None, None) => return Vec::new(),
     };
+    read_rules(rules, &at).unwrap_or_else(|found| {
+        errors.extend(found);
+        Vec::new()
+    })
+}
+
+/// Reads the PolicyRules at `at`. Null counts as absent.
+///
+/// # Errors
+/// Everything that has another shape, unknown fields included; else the first reason not to take the rules apart (E18).
+pub(crate) fn read_rules(rules: &Value, at: &FieldPath) -> Result<Vec<PolicyRule>, Vec<FieldError>> {
     let Some(list) = rules.as_array() else {
-        errors.push(FieldError::new(&at, Cause::Type, wanted(rules, "a list of PolicyRules")));
-        return Vec::new();
+        return Err(vec![FieldError::new(at, Cause::Type, wanted(rules, "a list of PolicyRules"))]);
     };
-    // First, so that whoever takes the rules apart knows how much that is.
-    if let Err(oversize) = permissions::check_size(list) {
-        errors.push(too_large(oversize, &at));
-        return Vec::new();
+    // Each rule counts, whatever is in it: more than this are too many, and are not read (E18).
+    if list.len() > permissions::COMBINATIONS_MAX {
+        return Err(vec![too_large(Oversize::Combinations, at)]);
     }
+    let mut errors = Vec::new();
     for (index, rule) in list.iter().enumerate() {
-        check_shape(rule, &at.index(index), errors);
+        check_shape(rule, &at.index(index), &mut errors);
     }
-    list.clone()
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let rules: Vec<PolicyRule> =
+        serde_path_to_error::deserialize(rules).map_err(|error| vec![FieldError::undecodable(at, &error)])?;
+    permissions::check_size(&rules).map_err(|oversize| vec![too_large(oversize, at)])?;
+    Ok(rules)
 }
 
 /// E18: the error for rules that are not taken apart; `at` is where their list is.
-pub(crate) fn too_large(oversize: Oversize, at: &FieldPath) -> FieldError {
+fn too_large(oversize: Oversize, at: &FieldPath) -> FieldError {
     let (path, cause) = match oversize {
         Oversize::Combinations => (at.clone(), Cause::TooMany),
         Oversize::Length { rule, list, text, .. } => (at.index(rule).child(list).index(text), Cause::TooLong),
@@ -351,13 +368,16 @@ pub(crate) fn too_large(oversize: Oversize, at: &FieldPath) -> FieldError {
     FieldError::new(&path, cause, oversize.to_string())
 }
 
-/// A PolicyRule holds lists of strings.
-pub(crate) fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+/// A PolicyRule holds lists of strings, and nothing else: the type of k8s-openapi passes over unknown fields.
+fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(rule) = rule.as_object() else {
         errors.push(FieldError::new(path, Cause::Type, wanted(rule, "a PolicyRule")));
         return;
     };
     for (field, value) in rule {
+        if errors.is_full() {
+            return;
+        }
         let path = path.child(field);
         if !matches!(field.as_str(), "apiGroups" | "nonResourceURLs" | "resourceNames" | "resources" | "verbs") {
             errors.push(FieldError::new(&path, Cause::Unknown, "a PolicyRule has no such field"));

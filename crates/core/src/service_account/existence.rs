@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::lookup::{Lookup, ObjectRef};
 
 /// What the cluster says about an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +34,13 @@ pub fn account(name: &str, namespace: &str) -> ObjectRef {
 pub fn exists(name: &str, namespace: &str, lookup: &dyn Lookup) -> Existence {
     let called = |what| format!("ServiceAccount \"{name}\" {what} namespace \"{namespace}\"");
     match lookup.get(&account(name, namespace)) {
-        Answer::Found(object) if json::is_terminating(&object) => Existence::Missing(called("is being deleted in")),
-        Answer::Found(object) => {
+        Ok(Some(object)) if json::is_terminating(&object) => Existence::Missing(called("is being deleted in")),
+        Ok(Some(object)) => {
             let automount = json::at(&object, &["automountServiceAccountToken"]);
             Existence::There { automount: automount.and_then(Value::as_bool).unwrap_or(true) }
         }
-        Answer::NotFound => Existence::Missing(called("does not exist in")),
-        Answer::Failed(failure) => Existence::Unknown(
+        Ok(None) => Existence::Missing(called("does not exist in")),
+        Err(failure) => Existence::Unknown(
             format!("{}: {failure}", called("could not be read in")),
             failure.remedy("v1", "ServiceAccount"),
         ),

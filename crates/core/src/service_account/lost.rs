@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::permissions::{Atom, permissions, reduced, uncovered};
+use super::permissions::{Atom, PolicyRule, permissions, reduced, uncovered};
 use crate::json;
 
 /// What is bound to an account, and is not listed.
@@ -44,9 +44,9 @@ impl fmt::Display for Lost {
 /// namespace or of a ClusterRole, where they are known.
 pub fn lost(
     (namespace, account): (&str, &str),
-    listed: &[Value],
+    listed: &[PolicyRule],
     bindings: &[Value],
-    rules_of: &dyn Fn(&str, &str) -> Option<Vec<Value>>,
+    rules_of: &dyn Fn(&str, &str) -> Option<Vec<PolicyRule>>,
 ) -> Vec<Lost> {
     let listed = permissions(listed);
     let mut all = Vec::new();
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    fn rule(resources: &[&str], verbs: &[&str]) -> Value {
-        json!({"apiGroups": [""], "resources": resources, "verbs": verbs})
+    fn rule(resources: &[&str], verbs: &[&str]) -> PolicyRule {
+        serde_json::from_value(json!({"apiGroups": [""], "resources": resources, "verbs": verbs})).unwrap()
     }
 
     fn binding(kind: &str, namespace: &str, subject: &Value) -> Value {
@@ -113,10 +113,10 @@ mod tests {
         json!({"kind": "ServiceAccount", "namespace": namespace, "name": name})
     }
 
-    fn words(bindings: &[Value], permissions: &[Value], rules: Option<&[Value]>) -> Vec<Option<Vec<String>>> {
+    fn words(bindings: &[Value], permissions: &[PolicyRule], rules: Option<&[PolicyRule]>) -> Vec<Option<Vec<String>>> {
         let found = lost(("shop", "logs"), permissions, bindings, &|kind, name| {
             assert_eq!((kind, name), ("Role", "r"));
-            rules.map(<[Value]>::to_vec)
+            rules.map(<[PolicyRule]>::to_vec)
         });
         let of = |lost: Lost| lost.atoms.map(|atoms| atoms.iter().map(in_words).collect());
         found.into_iter().map(of).collect()
@@ -126,7 +126,7 @@ mod tests {
     #[case::none_of_it_listed(&[], &["get pods", "list pods"])]
     #[case::some_of_it(&[rule(&["pods"], &["get"])], &["list pods"])]
     #[case::all_of_it(&[rule(&["*"], &["get", "list"])], &[])]
-    fn a5_5_what_is_bound_and_not_listed_is_lost(#[case] permissions: &[Value], #[case] expected: &[&str]) {
+    fn a5_5_what_is_bound_and_not_listed_is_lost(#[case] permissions: &[PolicyRule], #[case] expected: &[&str]) {
         let bindings = [binding("RoleBinding", "shop", &account("shop", "logs"))];
         let expected: Vec<_> = (!expected.is_empty())
             .then(|| Some(expected.iter().map(|text| (*text).to_owned()).collect()))

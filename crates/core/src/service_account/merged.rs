@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use super::decide::Asking;
-use super::{names, permissions};
+use super::names;
+use super::permissions::{self, PolicyRule};
 use crate::field::{self, FieldPath};
 use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: &str = "Role";
 
 /// The rules that the merged Role of these sets has to hold (G3).
-pub fn rules(sets: &[&Asking]) -> Vec<Value> {
-    let rules: Vec<Value> = sets.iter().flat_map(|set| set.declared.permissions.iter().cloned()).collect();
-    permissions::normalised(&rules)
+pub fn rules(sets: &[&Asking]) -> Vec<PolicyRule> {
+    permissions::normalised(sets.iter().flat_map(|set| &set.declared.permissions))
 }
 
 /// Checks ServiceAccount, Role and RoleBinding called `name` in `namespace`, in this order, up to the first that is
@@ -28,8 +28,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
     let annotation = names::merged_annotation(&set_names);
     let refusal =
         |kind, problem: &str, remedy: &str, code| refusal((kind, name, namespace), &annotation, problem, remedy, code);
-    let together: Vec<Value> = sets.iter().flat_map(|set| set.declared.permissions.iter().cloned()).collect();
-    if permissions::check_size(&together).is_err() {
+    if permissions::check_size(sets.iter().flat_map(|set| &set.declared.permissions)).is_err() {
         let problem = format!("would hold more than {} permissions", permissions::COMBINATIONS_MAX);
         let remedy = "grant less in the SidecarSets, or let fewer of them match the same Pod";
         return Err(refusal(ROLE, &problem, remedy, Code::Forbidden));
@@ -37,15 +36,11 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
     for (api_version, kind) in [("v1", "ServiceAccount"), (RBAC, ROLE), (RBAC, "RoleBinding")] {
         let object = ObjectRef { api_version, kind, namespace: Some(namespace.to_owned()), name: name.to_owned() };
         let wait = |problem: &str| refusal(kind, problem, "the controller prepares it; try again", Code::Unavailable);
-        let found = match lookup.get(&object) {
-            Answer::Found(found) => found,
-            Answer::NotFound => return Err(wait("is not there yet")),
-            Answer::Failed(failure) => {
-                let remedy = failure.remedy(api_version, kind);
-                let problem = format!("could not be read: {failure}");
-                return Err(refusal(kind, &problem, &remedy, Code::Unavailable));
-            }
+        let unreadable = |failure: Failure| {
+            let problem = format!("could not be read: {failure}");
+            refusal(kind, &problem, &failure.remedy(api_version, kind), Code::Unavailable)
         };
+        let found = lookup.get(&object).map_err(unreadable)?.ok_or_else(|| wait("is not there yet"))?;
         let annotations = |key| json::text(&found, &["metadata", "annotations", key]);
         if annotations(names::SIDECAR_SETS) != annotation {
             // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
@@ -61,7 +56,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
             return Err(wait("is about to be collected"));
         }
         let as_expected = match kind {
-            ROLE => json::items(&found, &["rules"]) == permissions::normalised(&together),
+            ROLE => permissions::of_role(&found).is_ok_and(|found| found == rules(sets)),
             "RoleBinding" => binds(&found, name, namespace),
             _ => true,
         };
@@ -74,16 +69,12 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
 
 /// Whether a binding gives the Role of this name to the ServiceAccount of this name, and to nobody else.
 fn binds(binding: &Value, name: &str, namespace: &str) -> bool {
-    let text = |object: &Value, key: &str| json::text(object, &[key]).to_owned();
-    let role = json::at(binding, &["roleRef"]).cloned().unwrap_or_default();
-    let [subject] = json::items(binding, &["subjects"]) else {
-        return false;
-    };
-    text(&role, "kind") == ROLE
-        && text(&role, "name") == name
-        && text(subject, "kind") == "ServiceAccount"
-        && text(subject, "name") == name
-        && text(subject, "namespace") == namespace
+    let [subject] = json::items(binding, &["subjects"]) else { return false };
+    json::text(binding, &["roleRef", "kind"]) == ROLE
+        && json::text(binding, &["roleRef", "name"]) == name
+        && json::text(subject, &["kind"]) == "ServiceAccount"
+        && json::text(subject, &["name"]) == name
+        && json::text(subject, &["namespace"]) == namespace
 }
 
 /// M4: the object, its namespace and the sets that it is for.
@@ -132,6 +123,7 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
+    use crate::lookup::Answer;
     use crate::service_account::declared::Declared;
 
     struct Made([Value; 3]);
@@ -145,11 +137,12 @@ mod tests {
                     && text(made, &["metadata", "name"]) == object.name
                     && Some(text(made, &["metadata", "namespace"])) == object.namespace
             };
-            self.0.iter().find(is_it).cloned().map_or(Answer::NotFound, Answer::Found)
+            Ok(self.0.iter().find(is_it).cloned())
         }
     }
 
     fn asking(name: &str, permissions: Vec<Value>) -> Asking {
+        let permissions = permissions.into_iter().map(|rule| serde_json::from_value(rule).unwrap()).collect();
         let declared = Declared { permissions, ..Declared::default() };
         Asking { sidecar_set: name.to_owned(), account: format!("{name}-account"), declared }
     }

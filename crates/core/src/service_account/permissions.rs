@@ -7,21 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::format::{self, DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
-use crate::json;
 
 /// Rules that stand for more combinations than this are not taken apart (P3, E18).
 pub const COMBINATIONS_MAX: usize = 4 * 1024;
-/// The lists of a PolicyRule, and how long their texts may be, in bytes: those of verbs as labels, all others as names.
-const LISTS: [(&str, usize); 4] = [
-    ("apiGroups", DNS_SUBDOMAIN_MAX),
-    ("resources", DNS_SUBDOMAIN_MAX),
-    ("verbs", DNS_LABEL_MAX),
-    ("resourceNames", DNS_SUBDOMAIN_MAX),
-];
 
 /// Why rules are not taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -174,35 +168,53 @@ fn wider_resource(one: &str, other: &str) -> bool {
 ///
 /// # Errors
 /// The first text that is too long, else [`Oversize::Combinations`].
-pub fn check_size(rules: &[Value]) -> Result<(), Oversize> {
+pub fn check_size<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Result<(), Oversize> {
     let mut combinations = 0_usize;
-    for (rule, value) in rules.iter().enumerate() {
-        let mut product = 1_usize;
-        for (list, limit) in LISTS {
-            let texts = json::items(value, &[list]);
-            if let Some(text) = texts.iter().position(|text| text.as_str().is_some_and(|text| text.len() > limit)) {
+    for (rule, lists) in rules.into_iter().enumerate() {
+        // Verbs are as long as labels, all others as names.
+        let lists = [
+            ("apiGroups", DNS_SUBDOMAIN_MAX, listed(lists.api_groups.as_ref())),
+            ("resources", DNS_SUBDOMAIN_MAX, listed(lists.resources.as_ref())),
+            ("verbs", DNS_LABEL_MAX, lists.verbs.as_slice()),
+            ("resourceNames", DNS_SUBDOMAIN_MAX, listed(lists.resource_names.as_ref())),
+        ];
+        for (list, limit, texts) in lists {
+            if let Some(text) = texts.iter().position(|text| text.len() > limit) {
                 return Err(Oversize::Length { rule, list, text, limit });
             }
-            product = product.saturating_mul(texts.len().max(1));
         }
+        let product = lists.iter().fold(1_usize, |product, (_, _, texts)| product.saturating_mul(texts.len().max(1)));
         combinations = combinations.saturating_add(product);
     }
     if combinations > COMBINATIONS_MAX { Err(Oversize::Combinations) } else { Ok(()) }
 }
 
+/// The rules of a Role or a ClusterRole; none if the field is absent or null.
+///
+/// # Errors
+/// Something else than PolicyRules is there.
+pub fn of_role(role: &Value) -> Result<Vec<PolicyRule>, serde_json::Error> {
+    role.get("rules").map_or(Ok(None), Option::deserialize).map(Option::unwrap_or_default)
+}
+
+/// The items of an optional list.
+pub(super) fn listed(list: Option<&Vec<String>>) -> &[String] {
+    list.map(Vec::as_slice).unwrap_or_default()
+}
+
 /// Every combination of some PolicyRules. Rules without verbs, groups or resources stand for nothing; `nonResourceURLs`
 /// are not looked at (V6 refuses them).
-pub fn permissions(rules: &[Value]) -> BTreeSet<Permission<'_>> {
+pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> BTreeSet<Permission<'a>> {
     let mut all = BTreeSet::new();
     for rule in rules {
-        let texts = |field: &str| json::texts(rule, &[field]);
-        let listed: Vec<Option<&str>> = texts("resourceNames").into_iter().map(Some).collect();
-        // Without names it is every object.
-        let names = if listed.is_empty() { vec![None] } else { listed };
-        let (resources, verbs) = (texts("resources"), texts("verbs"));
-        for group in texts("apiGroups") {
-            for resource in resources.iter().copied() {
-                for verb in verbs.iter().copied() {
+        let names: Vec<Option<&str>> = match listed(rule.resource_names.as_ref()) {
+            // Without names the rule is for every object.
+            [] => vec![None],
+            names => names.iter().map(|name| Some(name.as_str())).collect(),
+        };
+        for group in listed(rule.api_groups.as_ref()) {
+            for resource in listed(rule.resources.as_ref()) {
+                for verb in &rule.verbs {
                     all.extend(names.iter().map(|name| Permission { group, resource, name: *name, verb }));
                 }
             }
@@ -212,7 +224,7 @@ pub fn permissions(rules: &[Value]) -> BTreeSet<Permission<'_>> {
 }
 
 /// [`permissions`], ascending, with texts of their own.
-pub fn atoms(rules: &[Value]) -> Vec<Atom> {
+pub fn atoms<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<Atom> {
     permissions(rules).into_iter().map(Atom::from).collect()
 }
 
@@ -233,7 +245,7 @@ pub fn uncovered<'a>(wanted: Vec<Permission<'a>>, all: &BTreeSet<Permission<'a>>
 /// Sorted and the same bytes for the same permissions, in whatever way and order they were written: the policy
 /// compares them with those of the Role in the cluster (G5). Each rule is for one API group; resources share a rule
 /// where names and verbs are the same.
-pub fn normalised(rules: &[Value]) -> Vec<Value> {
+pub fn normalised<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Vec<PolicyRule> {
     // Permissions come in ascending order, and so do the parts of what they are joined to; none is there twice.
     let mut verbs: BTreeMap<(&str, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
     for Permission { group, resource, name, verb } in reduced(&permissions(rules)) {
@@ -255,15 +267,14 @@ pub fn normalised(rules: &[Value]) -> Vec<Value> {
     grants
         .into_iter()
         .map(|(group, resources, names, verbs)| {
-            let list = |texts: Vec<&str>| Value::from(texts);
-            let mut rule = json::Object::new();
-            rule.insert("apiGroups".to_owned(), list(vec![group]));
-            if !names.is_empty() {
-                rule.insert("resourceNames".to_owned(), list(names));
+            let list = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect::<Vec<_>>();
+            PolicyRule {
+                api_groups: Some(list(vec![group])),
+                resource_names: Some(list(names)).filter(|names| !names.is_empty()),
+                resources: Some(list(resources)),
+                verbs: list(verbs),
+                non_resource_urls: None,
             }
-            rule.insert("resources".to_owned(), list(resources));
-            rule.insert("verbs".to_owned(), list(verbs));
-            Value::Object(rule)
         })
         .collect()
 }
@@ -301,17 +312,12 @@ type Texts = &'static [&'static str];
 
 /// P4's list.
 pub fn denied_by_default() -> Vec<Atom> {
-    let mut atoms = Vec::new();
-    for (groups, resources, verbs) in DENIED {
-        for group in groups {
-            for resource in resources {
-                for verb in verbs {
-                    atoms.push(Atom::new(group, resource, None, verb));
-                }
-            }
-        }
-    }
-    atoms
+    let of_rule = |(groups, resources, verbs): (Texts, Texts, Texts)| {
+        groups.iter().flat_map(move |group| {
+            resources.iter().flat_map(move |resource| verbs.iter().map(|verb| Atom::new(group, resource, None, verb)))
+        })
+    };
+    DENIED.into_iter().flat_map(of_rule).collect()
 }
 
 /// The entry of `denied` that a permission would grant some of; a wildcard in it reaches what the list names (P4).

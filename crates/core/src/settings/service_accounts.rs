@@ -49,16 +49,14 @@ pub fn decode(value: Value, path: &FieldPath, errors: &mut Vec<FieldError>) -> R
             "protectInUse" => flag(&mut rules.protect_in_use, &value, at, errors),
             "requireCreatePods" => flag(&mut rules.require_create_pods, &value, at, errors),
             "denyPermissions" => {
-                let list = items(value, at, errors);
-                if let Err(oversize) = permissions::check_size(&list) {
-                    errors.push(declared::too_large(oversize, at));
-                    continue;
+                let list = Value::Array(items(value, at, errors));
+                match declared::read_rules(&list, at) {
+                    Ok(denied) => rules.deny_permissions = Some(permissions::atoms(&denied)),
+                    Err(found) => errors.extend(found),
                 }
-                for (index, rule) in list.iter().enumerate() {
-                    declared::check_shape(rule, &at.index(index), errors);
+                for (index, rule) in json::items(&list, &[]).iter().enumerate() {
                     check_says_something(rule, &at.index(index), errors);
                 }
-                rules.deny_permissions = Some(permissions::atoms(&list));
             }
             "legacyTokenSecrets" => choose(&mut rules.legacy_token_secrets, &value, LEGACY, at, errors),
             "legacyTokenExempt" => rules.legacy_token_exempt = texts(value, at, errors),

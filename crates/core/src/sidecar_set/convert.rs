@@ -1,6 +1,6 @@
 //! Conversion between v1alpha1 and v1beta1. Both are the same but for two fields.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::decode::Version;
 use crate::json::{self, Object};
@@ -21,7 +21,7 @@ pub fn to_v1beta1(object: &mut Value) {
         spec.insert("customVersion".to_owned(), version);
     }
     if let Some(namespace) = json::take(spec, "namespace").filter(|namespace| !is_empty(namespace)) {
-        let selector = json::object_of([("matchLabels", json::object_of([(names::NAMESPACE_NAME_LABEL, namespace)]))]);
+        let selector = json!({"matchLabels": {names::NAMESPACE_NAME_LABEL: namespace}});
         spec.insert("namespaceSelector".to_owned(), selector);
     }
 }
@@ -63,7 +63,6 @@ fn is_empty(text: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::field::{Report, joined};
 use crate::gates::Gates;
 use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
+use crate::lookup::{Lookup, ObjectRef};
 use crate::names;
 use crate::node::Node;
 use crate::outcome::Code;
@@ -84,25 +84,18 @@ fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, (Code, St
         namespace: Some(namespace.to_owned()),
         name: name.to_owned(),
     };
-    match lookup.get(&object) {
-        Answer::NotFound => Ok(None),
-        Answer::Failed(_) => {
-            let wrong = format!(
-                "ConfigMap \"{namespace}/{name}\" could not be read; try again, or set patchPodMetadataWhitelist in the settings"
-            );
-            Err((Code::Unavailable, wrong))
-        }
-        Answer::Found(config_map) => {
-            let Some(text) = json::at(&config_map, &["data", names::WHITELIST_KEY]).and_then(Value::as_str) else {
-                return Ok(None);
-            };
-            let rules = json::parse(text.as_bytes()).map_err(|error| {
-                let key = names::WHITELIST_KEY;
-                (Code::Invalid, format!("{key} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}"))
-            })?;
-            Ok(Some(rules))
-        }
-    }
+    let found = lookup.get(&object).map_err(|_| {
+        let wrong = format!(
+            "ConfigMap \"{namespace}/{name}\" could not be read; try again, or set patchPodMetadataWhitelist in the settings"
+        );
+        (Code::Unavailable, wrong)
+    })?;
+    let key = names::WHITELIST_KEY;
+    let parse = |text: &str| {
+        json::parse(text.as_bytes())
+            .map_err(|error| (Code::Invalid, format!("{key} in ConfigMap \"{namespace}/{name}\" is no JSON: {error}")))
+    };
+    found.as_ref().and_then(|config_map| json::at(config_map, &["data", key])?.as_str()).map(parse).transpose()
 }
 
 /// The patterns of the rules that are for this `SidecarSet`: those without a selector, and those whose selector

@@ -118,8 +118,7 @@ struct Stored([Option<Value>; 3]);
 
 impl Lookup for Stored {
     fn get(&self, object: &ObjectRef) -> Answer {
-        let found = self.0.iter().flatten().find(|stored| stored["kind"] == object.kind);
-        found.cloned().map_or(Answer::NotFound, Answer::Found)
+        Ok(self.0.iter().flatten().find(|stored| stored["kind"] == object.kind).cloned())
     }
 }
 

@@ -151,8 +151,7 @@ struct Maps<'a>(&'a [Value]);
 
 impl Lookup for Maps<'_> {
     fn get(&self, object: &ObjectRef) -> Answer {
-        let found = self.0.iter().find(|map| map["metadata"]["name"] == object.name.as_str());
-        found.map_or(Answer::NotFound, |map| Answer::Found(map.clone()))
+        Ok(self.0.iter().find(|map| map["metadata"]["name"] == object.name.as_str()).cloned())
     }
 }
 

@@ -36,7 +36,7 @@ impl Lookup for Files<'_> {
                 && (namespace.is_empty() || object.namespace.as_deref() == Some(namespace))
         };
         let found = self.0.iter().map(|document| &document.manifest.value).find(|value| is_it(value));
-        found.map_or(Answer::Failed(Failure::Unavailable), |value| Answer::Found(value.clone()))
+        found.cloned().map(Some).ok_or(Failure::Unavailable)
     }
 }
 

@@ -5,8 +5,8 @@ mod rights;
 use std::collections::BTreeSet;
 
 use pillion_controller::selection::{self, Name};
-use pillion_core::service_account::declared::OnConflict;
-use pillion_core::service_account::permissions;
+use pillion_core::service_account::declared::{Declared, OnConflict};
+use pillion_core::service_account::permissions::{self, PolicyRule};
 use pillion_core::settings::Settings;
 use serde_json::{Value, json};
 
@@ -84,11 +84,12 @@ fn running(input: &Input, options: &Controller) -> (BTreeSet<Name>, Vec<String>)
 }
 
 /// The permissions that the SidecarSets of the settings give to merged accounts.
-fn granted(settings: &Value) -> Vec<Value> {
+fn granted(settings: &Value) -> Vec<PolicyRule> {
     let Ok(settings) = Settings::decode(settings.clone()) else { return Vec::new() };
     let Ok(sets) = settings.all_sidecar_sets() else { return Vec::new() };
-    let merging = sets.iter().map(declared).filter(|declared| declared.on_conflict == OnConflict::Merge);
-    permissions::normalised(&merging.flat_map(|declared| declared.permissions).collect::<Vec<_>>())
+    let declared: Vec<Declared> = sets.iter().map(declared).collect();
+    let merging = declared.iter().filter(|declared| declared.on_conflict == OnConflict::Merge);
+    permissions::normalised(merging.flat_map(|declared| &declared.permissions))
 }
 
 fn container(options: &Controller, running: &BTreeSet<Name>) -> Container {

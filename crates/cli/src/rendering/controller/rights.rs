@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_controller::selection::Name;
+use pillion_core::service_account::permissions::PolicyRule;
 use serde_json::{Value, json};
 
 use super::super::access::{self, Access, Grant};
@@ -21,7 +22,12 @@ const KEEP: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The roles of the controllers that run. `granted`: what merged accounts get by the settings.
-pub fn documents(options: &Controller, needs: &Needs, running: &BTreeSet<Name>, granted: &[Value]) -> Vec<Document> {
+pub fn documents(
+    options: &Controller,
+    needs: &Needs,
+    running: &BTreeSet<Name>,
+    granted: &[PolicyRule],
+) -> Vec<Document> {
     let instance = options.name.as_str();
     let subject = (options.deployment.namespace.as_str(), instance);
     let of = |name, namespace, about| Access { name, namespace, instance, subject, about };
@@ -182,7 +188,7 @@ fn in_kube_system(is: &dyn Fn(Name) -> bool) -> Vec<Grant> {
 }
 
 /// What merged accounts may get: what the settings give them, and what ClusterRoles with the label allow.
-fn ceiling(options: &Controller, granted: &[Value]) -> Vec<Document> {
+fn ceiling(options: &Controller, granted: &[PolicyRule]) -> Vec<Document> {
     let instance = options.name.as_str();
     let name = format!("{instance}-ceiling");
     let api_version = "rbac.authorization.k8s.io/v1";

@@ -1,4 +1,5 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+#![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -29,7 +30,7 @@ impl Lookup for Cluster {
     fn get(&self, object: &ObjectRef) -> Answer {
         self.asked.borrow_mut().push(format!("{}/{}", object.kind, object.name));
         let is_it = object.kind == "ConfigMap" && object.name == "sets";
-        if is_it { self.config_map.clone() } else { Answer::NotFound }
+        if is_it { self.config_map.clone() } else { Ok(None) }
     }
 }
 
@@ -49,7 +50,7 @@ fn set(name: &str, container: &str) -> Value {
 fn kept(sets: &[Value]) -> Answer {
     let at = ConfigMapName { namespace: "pillion".to_owned(), name: "sets".to_owned() };
     let sets: Vec<SidecarSet> = sets.iter().map(|set| decode(set.clone()).unwrap().into_sidecar_set()).collect();
-    Answer::Found(write(&at, &sets, NOW, TEXT_MAX).unwrap().pop().unwrap())
+    Ok(Some(write(&at, &sets, NOW, TEXT_MAX).unwrap().pop().unwrap()))
 }
 
 fn settings(more: Value) -> Value {
@@ -115,10 +116,10 @@ fn the_config_map_is_asked_for_first_and_not_at_all_where_no_rule_needs_it() {
     let (_, order) = asked(request("Pod", "shop", pod()), settings(json!({})), kept(&[bound]));
     assert_eq!(order, ["ConfigMap/sets", "Namespace/shop"]);
     for (kind, object) in [("ServiceAccount", json!({"metadata": {"name": "x"}})), ("Node", json!({}))] {
-        let (outcome, order) = asked(request(kind, "shop", object), settings(json!({})), Answer::NotFound);
+        let (outcome, order) = asked(request(kind, "shop", object), settings(json!({})), Ok(None));
         assert_eq!((shown(&outcome).as_str(), order.len()), ("accepted", 0), "{kind}");
     }
-    let (_, order) = asked(request("Pod", "shop", pod()), json!({"bundleMaxAge": "1s"}), Answer::NotFound);
+    let (_, order) = asked(request("Pod", "shop", pod()), json!({"bundleMaxAge": "1s"}), Ok(None));
     assert_eq!(order, [""; 0]);
 }
 
@@ -138,30 +139,30 @@ fn q4_one_name_in_both_places_is_refused_where_both_match() {
 }
 
 fn dated(time: Value) -> Answer {
-    let Answer::Found(mut config_map) = kept(&[set("kept", "kept")]) else { panic!("it is there") };
+    let Ok(Some(mut config_map)) = kept(&[set("kept", "kept")]) else { panic!("it is there") };
     config_map["metadata"]["annotations"][TIME] = time;
-    Answer::Found(config_map)
+    Ok(Some(config_map))
 }
 
 fn holding(text: &str) -> Answer {
-    let Answer::Found(mut config_map) = kept(&[]) else { panic!("it is there") };
+    let Ok(Some(mut config_map)) = kept(&[]) else { panic!("it is there") };
     config_map["data"]["bundle"] = json!(text);
-    Answer::Found(config_map)
+    Ok(Some(config_map))
 }
 
 const RUNNING: &str = "check that Pillion's controller is running";
 
 #[rstest]
-#[case::missing(Answer::NotFound, "does not exist", RUNNING)]
+#[case::missing(Ok(None), "does not exist", RUNNING)]
 #[case::forbidden(
-    Answer::Failed(Failure::Forbidden),
+    Err(Failure::Forbidden),
     "may not be read",
     "the policy server's ServiceAccount needs \"get\" on it, and under Kubewarden contextAwareResources must list v1 \
      ConfigMap and hostCapabilities kubernetes/get_resource"
 )]
-#[case::slow(Answer::Failed(Failure::Timeout), "could not be read in time", "try again")]
-#[case::silent(Answer::Failed(Failure::Unavailable), "could not be read", "try again")]
-#[case::no_object(Answer::Found(json!([])), "has no data.bundle", RUNNING)]
+#[case::slow(Err(Failure::Timeout), "could not be read in time", "try again")]
+#[case::silent(Err(Failure::Unavailable), "could not be read", "try again")]
+#[case::no_object(Ok(Some(json!([]))), "has no data.bundle", RUNNING)]
 #[case::no_bundle(holding(""), "has no data.bundle", RUNNING)]
 #[case::damaged(holding("pillion-bundle-2:0:AAAA"), "is damaged", RUNNING)]
 #[case::newer(
@@ -202,14 +203,14 @@ fn the_age_that_a_bundle_may_have_is_a_setting() {
 fn e9_nothing_is_asked_for_a_mirror_pod() {
     let mut mirror = pod();
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
-    let (outcome, asked) = asked(request("Pod", "kube-system", mirror), settings(json!({})), Answer::NotFound);
+    let (outcome, asked) = asked(request("Pod", "kube-system", mirror), settings(json!({})), Ok(None));
     assert_eq!((shown(&outcome).as_str(), asked.len()), ("accepted", 0));
     assert_eq!(outcome.warnings, [""; 0]);
 }
 
 #[test]
 fn the_asserting_twin_needs_the_bundle_too() {
-    let outcome = answer(request("Pod", "shop", pod()), settings(json!({"role": "Assert"})), Answer::NotFound);
+    let outcome = answer(request("Pod", "shop", pod()), settings(json!({"role": "Assert"})), Ok(None));
     assert!(shown(&outcome).starts_with("503 "), "{outcome:?}");
 }
 
@@ -224,7 +225,7 @@ fn a_set_that_is_written_meets_those_that_are_kept() {
     assert!(refused.starts_with("422 ") && refused.contains("SidecarSet \"kept\""), "{refused}");
     let outcome = answer(request("SidecarSet", "", set("new", "agent")), settings(json!({})), kept(&[]));
     assert_eq!(outcome.warnings, [""; 0], "the controller will bring it");
-    let refused = answer(request("SidecarSet", "", set("new", "agent")), settings(json!({})), Answer::NotFound);
+    let refused = answer(request("SidecarSet", "", set("new", "agent")), settings(json!({})), Ok(None));
     assert!(shown(&refused).starts_with("503 "), "{refused:?}");
 }
 
@@ -232,7 +233,7 @@ fn a_set_that_is_written_meets_those_that_are_kept() {
 fn a_set_that_is_being_deleted_does_not_wait_for_a_bundle() {
     let mut going = set("new", "agent");
     going["metadata"]["deletionTimestamp"] = json!("2027-01-15T07:00:00Z");
-    let outcome = answer(request("SidecarSet", "", going), settings(json!({})), Answer::NotFound);
+    let outcome = answer(request("SidecarSet", "", going), settings(json!({})), Ok(None));
     assert!(matches!(outcome.verdict, Verdict::Mutated(_)), "{outcome:?}");
 }
 
@@ -241,11 +242,7 @@ struct Shop(Cluster);
 
 impl Lookup for Shop {
     fn get(&self, object: &ObjectRef) -> Answer {
-        if object.kind == "Namespace" {
-            Answer::Found(json!({"metadata": {"name": "shop"}}))
-        } else {
-            self.0.get(object)
-        }
+        if object.kind == "Namespace" { Ok(Some(json!({"metadata": {"name": "shop"}}))) } else { self.0.get(object) }
     }
 }
 
@@ -268,7 +265,7 @@ fn g8_accounts_that_kept_sets_name_are_in_use(#[case] is_kept: bool, #[case] mor
     for (key, value) in more.as_object().unwrap() {
         settings[key] = value.clone();
     }
-    let config_map = if is_kept { kept(&[using]) } else { Answer::NotFound };
+    let config_map = if is_kept { kept(&[using]) } else { Ok(None) };
     let account = json!({"metadata": {"name": "agent", "namespace": "shop"}});
     let shop = Shop(Cluster { config_map, asked: RefCell::default() });
     let world = World { lookup: &shop, authorizer: &shop.0, now: NOW, elapsed: &Duration::default };

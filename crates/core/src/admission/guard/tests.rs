@@ -24,7 +24,7 @@ struct Cluster {
 impl Lookup for Cluster {
     fn get(&self, object: &ObjectRef) -> Answer {
         let key = format!("{}/{}", object.kind, object.name);
-        let answer = self.answers.iter().find(|(name, _)| *name == key).map_or(Answer::NotFound, |(_, a)| a.clone());
+        let answer = self.answers.iter().find(|(name, _)| *name == key).map_or(Ok(None), |(_, a)| a.clone());
         self.asked.borrow_mut().push(key);
         answer
     }
@@ -40,7 +40,7 @@ impl Authorizer for Nobody {
 
 fn web(labels: &Value) -> (&'static str, Answer) {
     let metadata = json!({"name": "web", "labels": labels});
-    ("Namespace/web", Answer::Found(json!({"metadata": metadata, "status": {"phase": "Active"}})))
+    ("Namespace/web", Ok(Some(json!({"metadata": metadata, "status": {"phase": "Active"}}))))
 }
 
 fn request((group, kind): (&str, &str), operation: &str, object: Value, old_object: Value) -> Request {
@@ -139,7 +139,7 @@ fn token(annotations: Value) -> Request {
 
 fn account_of_uid_7() -> Cluster {
     Cluster {
-        answers: vec![("ServiceAccount/a", Answer::Found(json!({"metadata": {"name": "a", "uid": "7"}})))],
+        answers: vec![("ServiceAccount/a", Ok(Some(json!({"metadata": {"name": "a", "uid": "7"}}))))],
         ..Cluster::default()
     }
 }
@@ -234,7 +234,7 @@ fn g8_every_set_that_uses_it_is_named() {
 fn g8_an_unreadable_namespace_is_asked_for_again() {
     let mut settings = settings();
     settings.sidecar_sets = vec![set("logs", "log-agent", &json!({"matchLabels": {"env": "prod"}}))];
-    let cluster = Cluster { answers: vec![("Namespace/web", Answer::Failed(Failure::Timeout))], ..Cluster::default() };
+    let cluster = Cluster { answers: vec![("Namespace/web", Err(Failure::Timeout))], ..Cluster::default() };
     assert_eq!(
         shown(judged(&deletion(), &settings, &cluster)),
         "503 metadata.namespace: Namespace \"web\" could not be read: no answer in time; try again"
@@ -243,8 +243,8 @@ fn g8_an_unreadable_namespace_is_asked_for_again() {
 }
 
 #[rstest]
-#[case::terminating(Answer::Found(json!({"metadata": {"name": "web"}, "status": {"phase": "Terminating"}})))]
-#[case::gone(Answer::NotFound)]
+#[case::terminating(Ok(Some(json!({"metadata": {"name": "web"}, "status": {"phase": "Terminating"}}))))]
+#[case::gone(Ok(None))]
 fn g_nothing_keeps_a_namespace_from_going(#[case] namespace: Answer) {
     let mut settings = settings();
     settings.sidecar_sets = vec![set("logs", "log-agent", &Value::Null)];

@@ -20,8 +20,8 @@ struct Cluster;
 impl Lookup for Cluster {
     fn get(&self, object: &ObjectRef) -> Answer {
         match object.kind {
-            "ServiceAccount" => Answer::Found(json!({"metadata": {"name": object.name}})),
-            _ => Answer::NotFound,
+            "ServiceAccount" => Ok(Some(json!({"metadata": {"name": object.name}}))),
+            _ => Ok(None),
         }
     }
 }

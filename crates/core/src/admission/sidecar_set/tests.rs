@@ -15,7 +15,7 @@ struct Closed;
 
 impl Lookup for Closed {
     fn get(&self, _: &ObjectRef) -> Answer {
-        Answer::Failed(Failure::Forbidden)
+        Err(Failure::Forbidden)
     }
 }
 

@@ -8,6 +8,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::lookup::Answer;
 use crate::settings::bundle_ref::OnUnavailable;
 use crate::sidecar_set::prepare::prepared;
 
@@ -28,7 +29,7 @@ impl Lookup for Cluster {
         );
         self.asked.borrow_mut().push(object.name.clone());
         let is_it = |found: &&Value| json::text(found, &["metadata", "name"]) == object.name;
-        self.config_maps.iter().find(is_it).cloned().map_or(Answer::NotFound, Answer::Found)
+        Ok(self.config_maps.iter().find(is_it).cloned())
     }
 }
 
@@ -36,7 +37,7 @@ struct Failing(Failure);
 
 impl Lookup for Failing {
     fn get(&self, _: &ObjectRef) -> Answer {
-        Answer::Failed(self.0)
+        Err(self.0)
     }
 }
 

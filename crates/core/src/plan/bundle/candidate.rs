@@ -1,6 +1,6 @@
 //! What a SidecarSet of the cluster would be in the bundle.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Seen;
 use crate::controller_revision::ControllerRevision;
@@ -58,7 +58,7 @@ fn slim(set: SidecarSet) -> SidecarSet {
     if let Some(object) = object.as_object_mut() {
         object.retain(|key, _| OBJECT.contains(&key.as_str()));
         if !latest.is_empty() {
-            object.insert("status".to_owned(), json::object_of([("latestRevision", latest.into())]));
+            object.insert("status".to_owned(), json!({"latestRevision": latest}));
         }
         if let Some(metadata) = json::object_mut(object, "metadata") {
             metadata.retain(|key, _| METADATA.contains(&key.as_str()));
@@ -119,7 +119,7 @@ struct Known<'a>(Option<&'a Value>);
 impl Lookup for Known<'_> {
     fn get(&self, object: &ObjectRef) -> Answer {
         let is_whitelist = object.kind == "ConfigMap" && object.name == names::WHITELIST_CONFIG_MAP;
-        self.0.filter(|_| is_whitelist).cloned().map_or(Answer::NotFound, Answer::Found)
+        Ok(self.0.filter(|_| is_whitelist).cloned())
     }
 }
 

@@ -1,9 +1,11 @@
 //! The Secret that holds the token of an isolated sidecar's ServiceAccount (`serviceaccounts.md` B5).
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use super::super::Step;
-use crate::json::{self, object_of};
+use crate::json;
 use crate::lookup::ObjectRef;
 use crate::service_account::names;
 use crate::time::Timestamp;
@@ -157,18 +159,15 @@ pub(super) fn checksum(uid: &str, [account, account_uid, expires, renew_after]: 
 
 /// The Secret as it is created: without a token, which can only be bound to what is there (B5).
 pub fn seed(namespace: &str, account: &str) -> Value {
-    object_of([
-        ("apiVersion", "v1".into()),
-        ("kind", "Secret".into()),
-        ("type", "Opaque".into()),
-        (
-            "metadata",
-            object_of([
-                ("name", names::token_secret(account).into()),
-                ("namespace", namespace.into()),
-                ("labels", object_of(LABELS.map(|(key, value)| (key, value.into())))),
-                ("annotations", object_of([(ACCOUNT, account.into())])),
-            ]),
-        ),
-    ])
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {
+            "name": names::token_secret(account),
+            "namespace": namespace,
+            "labels": BTreeMap::from(LABELS),
+            "annotations": {ACCOUNT: account},
+        },
+    })
 }

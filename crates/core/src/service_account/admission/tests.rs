@@ -1,4 +1,5 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+#![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -48,7 +49,7 @@ impl Authorizer for Cluster {
 }
 
 fn there() -> Answer {
-    Answer::Found(json!({"metadata": {"name": "log-agent"}}))
+    Ok(Some(json!({"metadata": {"name": "log-agent"}})))
 }
 
 fn set(edit: impl FnOnce(&mut Value)) -> SidecarSet {
@@ -120,7 +121,7 @@ fn p1_e5_v3_are_asked_in_this_order() {
 
 #[test]
 fn p1_what_the_author_may_not_ends_it() {
-    let cluster = Cluster { is_fair: false, ..Cluster::new(Answer::NotFound) };
+    let cluster = Cluster { is_fair: false, ..Cluster::new(Ok(None)) };
     let other = set(|set| {
         set["metadata"]["name"] = json!("other");
         set["spec"]["serviceAccountName"] = json!("y");
@@ -158,7 +159,7 @@ fn p1_giving_the_account_up_needs_no_rights() {
     let old = set(|_| {});
     let mut object = prepared(&old).into_value();
     object["spec"]["serviceAccountName"] = Value::Null;
-    let cluster = Cluster { is_fair: false, ..Cluster::new(Answer::NotFound) };
+    let cluster = Cluster { is_fair: false, ..Cluster::new(Ok(None)) };
     let findings = judged(&SidecarSet::from_decoded(object), Some(&old), &[], &rules(), &cluster);
     assert_eq!((said(&findings), cluster.asked()), (vec![], vec![]));
 }
@@ -208,17 +209,17 @@ fn v1_without_the_gate_fields_are_refused_and_nobody_is_asked() {
 #[rstest]
 #[case::there(there(), &[], &[])]
 #[case::missing(
-    Answer::NotFound,
+    Ok(None),
     &["warning: ServiceAccount \"log-agent\" does not exist in namespace \"web\""],
     &["403 SidecarSet \"logs\": spec.serviceAccountName: ServiceAccount \"log-agent\" does not exist in namespace \"web\"; create it first"]
 )]
 #[case::a1_11_terminating(
-    Answer::Found(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+    Ok(Some(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))),
     &["warning: ServiceAccount \"log-agent\" is being deleted in namespace \"web\""],
     &["403 SidecarSet \"logs\": spec.serviceAccountName: ServiceAccount \"log-agent\" is being deleted in namespace \"web\"; create it first"]
 )]
 #[case::could_not_ask(
-    Answer::Failed(Failure::Timeout),
+    Err(Failure::Timeout),
     &["warning: ServiceAccount \"log-agent\" could not be read in namespace \"web\": no answer in time"],
     &["503 SidecarSet \"logs\": spec.serviceAccountName: ServiceAccount \"log-agent\" could not be read in namespace \"web\": no answer in time; try again"]
 )]
@@ -254,7 +255,7 @@ fn a5_1_existence_is_checked_in_eight_namespaces() {
 #[test]
 fn a5_1_without_a_closed_list_each_pod_shows() {
     let open = set(|set| set["spec"]["namespaceSelector"] = json!({"matchLabels": {"env": "prod"}}));
-    let cluster = Cluster::new(Answer::NotFound);
+    let cluster = Cluster::new(Ok(None));
     let rules = Rules { protected_namespaces: Vec::new(), strict_existence: true, ..rules() };
     assert_eq!(
         said(&judged(&open, None, &[], &rules, &cluster)),

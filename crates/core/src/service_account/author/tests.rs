@@ -18,7 +18,8 @@ struct Cluster {
 impl Cluster {
     fn with(grants: &[(&str, Value)]) -> Self {
         let grants = grants.iter().flat_map(|(namespace, rule)| {
-            permissions::atoms(std::slice::from_ref(rule)).into_iter().map(|atom| ((*namespace).to_owned(), atom))
+            let rule = serde_json::from_value(rule.clone()).unwrap();
+            permissions::atoms([&rule]).into_iter().map(|atom| ((*namespace).to_owned(), atom))
         });
         Self { grants: grants.collect(), asked: RefCell::default(), broken: false }
     }

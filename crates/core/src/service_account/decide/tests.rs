@@ -22,7 +22,7 @@ impl Cluster {
     }
 
     fn put(&mut self, kind: &str, name: &str, object: Value) {
-        self.answer(kind, name, Answer::Found(object));
+        self.answer(kind, name, Ok(Some(object)));
     }
 
     fn answer(&mut self, kind: &str, name: &str, answer: Answer) {
@@ -34,12 +34,12 @@ impl Lookup for Cluster {
     fn get(&self, object: &ObjectRef) -> Answer {
         assert_eq!(object.namespace.as_deref(), Some("web"), "accounts are those of the Pod's namespace (E16)");
         let key = (object.kind.to_owned(), object.name.clone());
-        self.0.get(&key).cloned().unwrap_or(Answer::NotFound)
+        self.0.get(&key).cloned().unwrap_or(Ok(None))
     }
 }
 
 fn set(name: &str, account: &str, mode: Mode, on_conflict: OnConflict) -> Asking {
-    let rule = json!({"apiGroups": [""], "resources": [name], "verbs": ["get"]});
+    let rule = serde_json::from_value(json!({"apiGroups": [""], "resources": [name], "verbs": ["get"]})).unwrap();
     Asking {
         sidecar_set: name.to_owned(),
         account: account.to_owned(),
@@ -214,11 +214,11 @@ fn b0_a_further_token_counts_as_an_account_of_its_own() {
     "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" does not exist in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
 )]
 #[case::a1_11_terminating(
-    Some(Answer::Found(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))),
+    Some(Ok(Some(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})))),
     "403 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" is being deleted in namespace \"web\"; create the ServiceAccount in the Pod's namespace, or set serviceAccounts.onMissing to Skip"
 )]
 #[case::could_not_ask(
-    Some(Answer::Failed(Failure::Timeout)),
+    Some(Err(Failure::Timeout)),
     "503 SidecarSet \"a\": spec.serviceAccountName: ServiceAccount \"x\" could not be read in namespace \"web\": no answer in time; try again"
 )]
 fn v3_the_account_must_exist(#[case] answer: Option<Answer>, #[case] outcome: &str) {
@@ -241,7 +241,7 @@ fn g_missing_may_be_skipped_and_unknown_may_not() {
         shown(decide(&asking, app("default"), "web", &rules, &cluster)),
         "runs as y, hidden; b: y OfPod; a skipped: ServiceAccount \"x\" does not exist in namespace \"web\""
     );
-    cluster.answer("ServiceAccount", "x", Answer::Failed(Failure::Unavailable));
+    cluster.answer("ServiceAccount", "x", Err(Failure::Unavailable));
     assert!(shown(decide(&asking, app("default"), "web", &rules, &cluster)).starts_with("503 "));
 }
 
@@ -270,7 +270,7 @@ fn m6_the_account_without_the_skipped_set_stays() {
     assert_eq!(again, first.replace("runs as x, hidden", "runs as before"));
     // Whether the other one is skipped has to be known.
     let mut cluster = cluster;
-    cluster.answer("ServiceAccount", "gone", Answer::Failed(Failure::Timeout));
+    cluster.answer("ServiceAccount", "gone", Err(Failure::Timeout));
     assert!(shown(decide(&asking, app("x"), "web", &rules, &cluster)).starts_with("503 SidecarSet \"b\": "));
     // Where it is not skipped, the account of one of two is the Pod's own.
     let text = shown(decide(&asking, app("x"), "web", &Rules::default(), &cluster));
@@ -361,9 +361,9 @@ fn g5_merged_objects_must_be_ready(#[case] spoil: fn(&mut Value) -> bool, #[case
     for kind in ["ServiceAccount", "Role", "RoleBinding"] {
         let mut cluster = Cluster::with(&["x", "y"]);
         let name = merged_objects(&mut cluster);
-        let Some(Answer::Found(object)) = cluster.0.get_mut(&(kind.to_owned(), name.clone())) else { panic!("{kind}") };
+        let Some(Ok(Some(object))) = cluster.0.get_mut(&(kind.to_owned(), name.clone())) else { panic!("{kind}") };
         if spoil(object) {
-            cluster.answer(kind, &name, Answer::NotFound);
+            cluster.answer(kind, &name, Ok(None));
         }
         let asking = [merge("a", "x"), merge("b", "y")];
         let text = shown(decide(&asking, app("default"), "web", &Rules::default(), &cluster));
@@ -386,7 +386,7 @@ fn g5_merged_objects_must_be_ready(#[case] spoil: fn(&mut Value) -> bool, #[case
 fn g5_roles_and_bindings_say_what_the_sets_say(#[case] kind: &str, #[case] change: Value) {
     let mut cluster = Cluster::with(&["x", "y"]);
     let name = merged_objects(&mut cluster);
-    let Some(Answer::Found(object)) = cluster.0.get_mut(&(kind.to_owned(), name.clone())) else { panic!("{kind}") };
+    let Some(Ok(Some(object))) = cluster.0.get_mut(&(kind.to_owned(), name.clone())) else { panic!("{kind}") };
     let change: Value = serde_json::from_str(&change.to_string().replace("@NAME@", &name)).unwrap();
     for (key, value) in change.as_object().unwrap() {
         object[key] = value.clone();

@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::field::ERRORS_MAX;
 
 fn set(spec: Value, annotations: Value) -> SidecarSet {
     SidecarSet::from_decoded(json!({"metadata": {"name": "logs", "annotations": annotations}, "spec": spec}))
@@ -81,7 +82,7 @@ fn g_annotations_stand_for_fields() {
     let expected = Declared {
         service_account: Some("log-agent".to_owned()),
         on_conflict: OnConflict::Merge,
-        permissions: vec![rule()],
+        permissions: vec![serde_json::from_value(rule()).unwrap()],
         mode: Mode::Isolate,
     };
     assert_eq!(Declared::of(&set(json!({}), annotations.clone())).unwrap(), expected);
@@ -128,6 +129,15 @@ fn g_a_field_and_an_annotation_that_disagree_are_refused(
 )]
 fn fields_of_another_shape_are_refused(#[case] spec: Value, #[case] error: &str) {
     assert_eq!(errors(spec, json!({})), [error]);
+}
+
+#[test]
+fn e18_what_is_wrong_with_many_rules_or_fields_has_a_limit() {
+    let many = vec![Value::Null; permissions::COMBINATIONS_MAX + 1];
+    let many = errors(json!({"serviceAccountPermissions": many}), json!({}));
+    assert!(many.len() == 1 && many[0].starts_with("spec.serviceAccountPermissions: Too many: "), "{many:?}");
+    let rule: Value = (0..2 * ERRORS_MAX).map(|index| (index.to_string(), Value::Null)).collect();
+    assert_eq!(errors(json!({"serviceAccountPermissions": [rule]}), json!({})).len(), ERRORS_MAX);
 }
 
 #[test]

@@ -2,7 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lookup::Failure;
+use crate::lookup::{Answer, Failure};
 
 struct Cluster(Answer);
 
@@ -23,20 +23,20 @@ fn asked(answer: Answer) -> Existence {
 #[case::on(json!({"automountServiceAccountToken": true}), true)]
 #[case::off(json!({"automountServiceAccountToken": false}), false)]
 fn v3_an_account_that_is_there(#[case] object: Value, #[case] automount: bool) {
-    assert_eq!(asked(Answer::Found(object)), Existence::There { automount });
+    assert_eq!(asked(Ok(Some(object))), Existence::There { automount });
 }
 
 #[test]
 fn v3_an_account_that_is_not_there() {
     let missing = "ServiceAccount \"log-agent\" does not exist in namespace \"web\"";
-    assert_eq!(asked(Answer::NotFound), Existence::Missing(missing.to_owned()));
+    assert_eq!(asked(Ok(None)), Existence::Missing(missing.to_owned()));
 }
 
 #[test]
 fn a1_11_a_terminating_account_is_missing() {
     let object = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let missing = "ServiceAccount \"log-agent\" is being deleted in namespace \"web\"";
-    assert_eq!(asked(Answer::Found(object)), Existence::Missing(missing.to_owned()));
+    assert_eq!(asked(Ok(Some(object))), Existence::Missing(missing.to_owned()));
 }
 
 #[rstest]
@@ -50,5 +50,5 @@ fn a1_11_a_terminating_account_is_missing() {
 )]
 fn g_could_not_ask_is_never_missing(#[case] failure: Failure, #[case] why: &str, #[case] remedy: &str) {
     let problem = format!("ServiceAccount \"log-agent\" could not be read in namespace \"web\": {why}");
-    assert_eq!(asked(Answer::Failed(failure)), Existence::Unknown(problem, remedy.to_owned()));
+    assert_eq!(asked(Err(failure)), Existence::Unknown(problem, remedy.to_owned()));
 }

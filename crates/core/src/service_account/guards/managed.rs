@@ -141,8 +141,8 @@ mod tests {
         fn get(&self, object: &ObjectRef) -> Answer {
             assert_eq!((object.kind, object.name.as_str()), ("Namespace", "web"));
             match self.0 {
-                "" => Answer::Failed(Failure::Timeout),
-                phase => Answer::Found(json!({"status": {"phase": phase}})),
+                "" => Err(Failure::Timeout),
+                phase => Ok(Some(json!({"status": {"phase": phase}}))),
             }
         }
     }

@@ -14,7 +14,7 @@ use super::author::Author;
 use super::rules::Rules;
 use crate::field::FieldPath;
 use crate::json;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
+use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
 
 /// What a guard says.
@@ -42,14 +42,10 @@ pub fn is_exempt(author: &Author, rules: &Rules) -> bool {
 /// Whether a namespace is on its way out; one that cannot be read is not known to be.
 fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
     let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
-    match lookup.get(&object) {
-        // What is in a namespace that is gone may go.
-        Answer::NotFound => Ok(true),
-        Answer::Failed(failure) => Err(failure),
-        Answer::Found(found) => {
-            Ok(json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found))
-        }
-    }
+    // Objects of a namespace that is gone may go.
+    Ok(lookup
+        .get(&object)?
+        .is_none_or(|found| json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found)))
 }
 
 fn forbidden(field: &str, problem: String, remedy: &str) -> Reason {

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{Findings, forbidden, name, reserved, unreadable};
 use crate::json;
-use crate::lookup::{Answer, Lookup};
+use crate::lookup::Lookup;
+use crate::outcome::Reason;
 use crate::service_account::existence;
 use crate::service_account::names;
 use crate::service_account::rules::{Judgement, Rules};
@@ -42,23 +43,12 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
         findings.reasons.push(forbidden(field, problem, "choose another name"));
         return findings;
     }
-    let called = format!("ServiceAccount \"{account}\"");
-    let remedy = "create the ServiceAccount first, or request a token with `kubectl create token`";
-    let mut refuse = |problem: String, remedy: &str| findings.reasons.push(forbidden(&field, problem, remedy));
-    match lookup.get(&existence::account(account, namespace)) {
-        Answer::Failed(failure) => {
-            findings.reasons.push(unreadable(&field, &called, failure, "v1", "ServiceAccount"));
-        }
-        Answer::NotFound => refuse(format!("{called} does not exist in namespace \"{namespace}\""), remedy),
-        Answer::Found(found) if json::is_terminating(&found) => refuse(format!("{called} is being deleted"), remedy),
-        Answer::Found(found) if !uid.is_empty() && uid != json::text(&found, &["metadata", "uid"]) => {
-            let remedy = "leave the annotation with the UID out: it is filled in";
-            refuse(format!("{called} has another UID than \"{uid}\""), remedy);
-        }
-        Answer::Found(_) => {}
+    if let Err(reason) = check_account(&field, (account, uid), namespace, lookup) {
+        findings.reasons.push(reason);
+        return findings;
     }
     // A Secret with a generated name has none yet: no exemption can name it.
-    if findings.reasons.is_empty() && !rules.exempts(namespace, name(object)) {
+    if !rules.exempts(namespace, name(object)) {
         let problem = format!("a Secret of the type \"{TOKEN_TYPE}\" holds a token that does not expire");
         match rules.legacy_token_secrets {
             Judgement::Allow => {}
@@ -73,6 +63,30 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     findings
 }
 
+/// Whether the account of a token Secret is there, and is the one that the Secret means.
+fn check_account(
+    field: &str,
+    (account, uid): (&str, &str),
+    namespace: &str,
+    lookup: &dyn Lookup,
+) -> Result<(), Reason> {
+    let called = format!("ServiceAccount \"{account}\"");
+    let refused = |problem, remedy| forbidden(field, problem, remedy);
+    let remedy = "create the ServiceAccount first, or request a token with `kubectl create token`";
+    let found = lookup
+        .get(&existence::account(account, namespace))
+        .map_err(|failure| unreadable(field, &called, failure, "v1", "ServiceAccount"))?
+        .ok_or_else(|| refused(format!("{called} does not exist in namespace \"{namespace}\""), remedy))?;
+    if json::is_terminating(&found) {
+        return Err(refused(format!("{called} is being deleted"), remedy));
+    }
+    if !uid.is_empty() && uid != json::text(&found, &["metadata", "uid"]) {
+        let remedy = "leave the annotation with the UID out: it is filled in";
+        return Err(refused(format!("{called} has another UID than \"{uid}\""), remedy));
+    }
+    Ok(())
+}
+
 /// C4: a new token Secret with the UID of its account, where it does not say one: it shall not become a token of a
 /// later account of the same name. `None` where there is nothing to add.
 pub fn with_uid(object: &Value, old_object: &Value, namespace: &str, lookup: &dyn Lookup) -> Option<Value> {
@@ -80,7 +94,7 @@ pub fn with_uid(object: &Value, old_object: &Value, namespace: &str, lookup: &dy
     if json::text(object, &["type"]) != TOKEN_TYPE || !old_object.is_null() || !annotation(UID).is_empty() {
         return None;
     }
-    let Answer::Found(account) = lookup.get(&existence::account(annotation(ACCOUNT), namespace)) else { return None };
+    let account = lookup.get(&existence::account(annotation(ACCOUNT), namespace)).ok()??;
     let uid = Some(json::text(&account, &["metadata", "uid"])).filter(|uid| !uid.is_empty())?;
     let mut changed = object.clone();
     let metadata = changed.as_object_mut().and_then(|object| json::object_mut(object, "metadata"))?;
@@ -94,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lookup::{Failure, ObjectRef};
+    use crate::lookup::{Answer, Failure, ObjectRef};
 
     struct Account(Answer);
 
@@ -109,7 +123,7 @@ mod tests {
     }
 
     fn there() -> Account {
-        Account(Answer::Found(json!({"metadata": {"name": "a", "uid": "1"}})))
+        Account(Ok(Some(json!({"metadata": {"name": "a", "uid": "1"}}))))
     }
 
     fn token(uid: &str) -> Value {
@@ -127,13 +141,13 @@ mod tests {
 
     #[rstest]
     #[case::missing(
-        Answer::NotFound,
+        Ok(None),
         "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" does not exist in namespace \"web\"; create the ServiceAccount first, or request a token with `kubectl create token`"
     )]
-    #[case::terminating(Answer::Found(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "uid": "1"}})), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" is being deleted; create the ServiceAccount first, or request a token with `kubectl create token`")]
-    #[case::other_uid(Answer::Found(json!({"metadata": {"uid": "2"}})), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"1\"; leave the annotation with the UID out: it is filled in")]
+    #[case::terminating(Ok(Some(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "uid": "1"}}))), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" is being deleted; create the ServiceAccount first, or request a token with `kubectl create token`")]
+    #[case::other_uid(Ok(Some(json!({"metadata": {"uid": "2"}}))), "403 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" has another UID than \"1\"; leave the annotation with the UID out: it is filled in")]
     #[case::could_not_ask(
-        Answer::Failed(Failure::Unavailable),
+        Err(Failure::Unavailable),
         "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" could not be read: no usable answer; try again"
     )]
     fn c4_tokens_are_of_an_account_that_is_there(#[case] answer: Answer, #[case] message: &str) {
@@ -168,7 +182,7 @@ mod tests {
     #[test]
     fn c4_updates_are_judged_where_the_account_changes() {
         let rules = with(Judgement::Deny);
-        assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &Account(Answer::NotFound)), Findings::default());
+        assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &Account(Ok(None))), Findings::default());
         assert_eq!(judge(&token("2"), &token("1"), "web", &rules, &there()).reasons.len(), 1);
     }
 
@@ -242,7 +256,7 @@ mod tests {
     fn c4_other_secrets_are_none_of_our_business() {
         let opaque = json!({"type": "Opaque", "metadata": {"annotations": {ACCOUNT: "a"}}});
         assert_eq!(
-            judge(&opaque, &Value::Null, "web", &with(Judgement::Deny), &Account(Answer::NotFound)),
+            judge(&opaque, &Value::Null, "web", &with(Judgement::Deny), &Account(Ok(None))),
             Findings::default()
         );
     }

@@ -1,12 +1,12 @@
 //! Giving owners their token (`serviceaccounts.md` B1, B2, E21).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::granted::{Account, Granted};
 use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
 use crate::field::FieldPath;
-use crate::json::{self, Object, object_of};
+use crate::json::{self, Object};
 use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::Token;
@@ -181,7 +181,7 @@ fn foreign_files(container: &Value) -> Vec<String> {
 
 /// The mount through which an owner gets the token of `volume`.
 fn mount_of(volume: &str) -> Value {
-    object_of([("name", volume.into()), ("readOnly", Value::Bool(true)), ("mountPath", names::MOUNT_PATH.into())])
+    json!({"name": volume, "readOnly": true, "mountPath": names::MOUNT_PATH})
 }
 
 /// E21: whether a mount is all of what we write, and nothing more. Members that say nothing are no difference.
@@ -204,34 +204,21 @@ pub fn has_token(container: &Value, volume: &str) -> bool {
 
 /// The volume through which owners get the token, the CA certificate and the namespace, as they would automounted.
 pub fn volume_of(account: &Account<'_>) -> Value {
-    let item = |key: &str, path: &str| object_of([("key", key.into()), ("path", path.into())]);
-    let list = |items: Vec<Value>| Value::Array(items);
     let token = match account.token {
-        Token::OfPod => object_of([(
-            "serviceAccountToken",
-            object_of([("expirationSeconds", LIFETIME.into()), ("path", "token".into())]),
-        )]),
-        Token::OfSecret => object_of([(
-            "secret",
-            object_of([
-                ("name", names::token_secret(account.name).into()),
-                ("items", list(vec![item("token", "token")])),
-                ("optional", Value::Bool(false)),
-            ]),
-        )]),
+        Token::OfPod => json!({"serviceAccountToken": {"expirationSeconds": LIFETIME, "path": "token"}}),
+        Token::OfSecret => json!({"secret": {
+            "name": names::token_secret(account.name),
+            "items": [{"key": "token", "path": "token"}],
+            "optional": false,
+        }}),
     };
-    let authority = object_of([(
-        "configMap",
-        object_of([("name", "kube-root-ca.crt".into()), ("items", list(vec![item("ca.crt", "ca.crt")]))]),
-    )]);
-    let field = object_of([("apiVersion", "v1".into()), ("fieldPath", "metadata.namespace".into())]);
-    let namespace = object_of([(
-        "downwardAPI",
-        object_of([("items", list(vec![object_of([("path", "namespace".into()), ("fieldRef", field)])]))]),
-    )]);
-    let sources = list(vec![token, authority, namespace]);
-    object_of([
-        ("name", account.volume.as_str().into()),
-        ("projected", object_of([("defaultMode", 420.into()), ("sources", sources)])),
-    ])
+    let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
+    json!({"name": account.volume, "projected": {
+        "defaultMode": 0o644,
+        "sources": [
+            token,
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}},
+        ],
+    }})
 }

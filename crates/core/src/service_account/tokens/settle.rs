@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::give::{self, Giving};
 use super::granted::Granted;
@@ -10,7 +10,7 @@ use super::held::{LISTS, containers, is_at_path};
 use super::reach::{self, Since};
 use super::volumes::{self, Drivers, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
-use crate::json::{self, Object, object_of};
+use crate::json::{self, Object};
 use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::Decision;
@@ -132,12 +132,8 @@ fn annotate(pod: &mut Value, original: &str, decision: &Decision) {
     if let Some(account) = &decision.account {
         let original = if original.is_empty() { "default" } else { original };
         let grants = decision.grants.iter().filter(|grant| grant.account == *account);
-        let sets: Vec<Value> = grants.map(|grant| grant.sidecar_set.as_str().into()).collect();
-        let record = object_of([
-            ("original", original.into()),
-            ("injected", account.as_str().into()),
-            ("sidecarSets", Value::Array(sets)),
-        ]);
+        let sets: Vec<&str> = grants.map(|grant| grant.sidecar_set.as_str()).collect();
+        let record = json!({"original": original, "injected": account, "sidecarSets": sets});
         texts.push((INJECTED, json::shown(&record)));
     }
     if !decision.skipped.is_empty() {

@@ -1,3 +1,5 @@
+#![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
+
 use std::cell::Cell;
 
 use rstest::rstest;
@@ -28,7 +30,7 @@ impl Lookup for Cluster {
 }
 
 fn config_map(whitelist: &str) -> Answer {
-    Answer::Found(json!({"data": {"SidecarSet_PatchPodMetadata_WhiteList": whitelist}}))
+    Ok(Some(json!({"data": {"SidecarSet_PatchPodMetadata_WhiteList": whitelist}})))
 }
 
 fn patching(annotations: Value) -> SidecarSet {
@@ -75,9 +77,9 @@ fn v22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&st
 }
 
 #[rstest]
-#[case::no_config_map(Answer::NotFound, &[ALL], &[])]
-#[case::no_data(Answer::Found(json!({})), &[ALL], &[])]
-#[case::no_key(Answer::Found(json!({"data": {"other": ""}})), &[ALL], &[])]
+#[case::no_config_map(Ok(None), &[ALL], &[])]
+#[case::no_data(Ok(Some(json!({}))), &[ALL], &[])]
+#[case::no_key(Ok(Some(json!({"data": {"other": ""}}))), &[ALL], &[])]
 #[case::no_rule(config_map("{}"), &[ALL], &[])]
 #[case::no_match_even_with_the_gate(
     config_map(r#"{"rules": [{"allowedAnnotationKeyExprs": ["^b$"]}]}"#),
@@ -85,7 +87,7 @@ fn v22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&st
     &[("spec.patchPodMetadata[0].annotations[a]", Code::Invalid)]
 )]
 #[case::forbidden(
-    Answer::Failed(Failure::Forbidden),
+    Err(Failure::Forbidden),
     &[("spec.patchPodMetadata", Code::Unavailable)],
     &[("spec.patchPodMetadata", Code::Unavailable)]
 )]
@@ -106,7 +108,7 @@ fn v21_the_gate_speaks_where_no_whitelist_does(
 
 #[test]
 fn v20_nothing_is_asked_without_need() {
-    let cluster = Cluster::of(Answer::Failed(Failure::Timeout));
+    let cluster = Cluster::of(Err(Failure::Timeout));
     let validate = |set: &SidecarSet, inline: Option<&Value>| {
         collect(|findings| whitelist::check(set, Gates::default(), inline, "kruise-system", &cluster, findings))
     };
@@ -121,10 +123,10 @@ fn v20_nothing_is_asked_without_need() {
 }
 
 fn revision(data: Value) -> Answer {
-    Answer::Found(json!({
+    Ok(Some(json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": data,
         "metadata": {"name": "r", "namespace": "kruise-system", "labels": {"kruise.io/sidecarset-name": "a"}},
-    }))
+    })))
 }
 
 #[rstest]
@@ -132,8 +134,8 @@ fn revision(data: Value) -> Answer {
 #[case::without_a_spec(revision(json!({})), None)]
 #[case::of_another_shape(revision(json!({"spec": {"containers": 1}})), Some(Code::Invalid))]
 #[case::of_another_kind_of_patch(revision(json!({"spec": {"$patch": "bogus"}})), Some(Code::Invalid))]
-#[case::missing(Answer::NotFound, Some(Code::Invalid))]
-#[case::unknown(Answer::Failed(Failure::Timeout), Some(Code::Unavailable))]
+#[case::missing(Ok(None), Some(Code::Invalid))]
+#[case::unknown(Err(Failure::Timeout), Some(Code::Unavailable))]
 fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
     let set = set("a", json!({"spec": {"injectionStrategy": {"revision": {"revisionName": "r"}}}}));
     let findings =
@@ -145,7 +147,7 @@ fn v6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Optio
 
 #[test]
 fn v6_nothing_is_asked_for_the_latest_version() {
-    let cluster = Cluster::of(Answer::Failed(Failure::Timeout));
+    let cluster = Cluster::of(Err(Failure::Timeout));
     assert_eq!(
         collect(|findings| injection::check_revision(&set("a", json!({})), &[], "kruise-system", &cluster, findings)),
         Findings::default()
@@ -174,7 +176,7 @@ fn written(
     (revisions, sets): (&[ControllerRevision], &[SidecarSet]),
     is_watched: bool,
 ) -> (Vec<(String, Code)>, bool) {
-    let lookup = &Cluster::of(Answer::NotFound);
+    let lookup = &Cluster::of(Ok(None));
     let sources = injection::Sources { revisions, sets, is_watched, system_namespace: "kruise-system", lookup };
     let mut findings = Findings::default();
     let unknown = injection::check_written(new, old, sources, &mut findings);

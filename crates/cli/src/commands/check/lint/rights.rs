@@ -7,6 +7,7 @@ use pillion_core::json;
 use pillion_core::service_account::author::closed_list;
 use pillion_core::service_account::declared::{Declared, Mode, OnConflict, PERMISSIONS, path};
 use pillion_core::service_account::lost::lost;
+use pillion_core::service_account::permissions;
 use serde_json::Value;
 
 use crate::commands::check::documents::{Document, Role};
@@ -15,7 +16,7 @@ use crate::report::Finding;
 
 /// Permissions that are bound to the account of a `SidecarSet` which merges it, and that it does not list.
 pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<Finding> {
-    let Ok(Declared { service_account: Some(account), on_conflict: OnConflict::Merge, permissions, mode }) =
+    let Ok(Declared { service_account: Some(account), on_conflict: OnConflict::Merge, permissions: listed, mode }) =
         Declared::of(&subject.prepared)
     else {
         return Vec::new();
@@ -39,9 +40,9 @@ pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<F
                     && (kind == "ClusterRole"
                         || ["", namespace].contains(&json::text(role, &["metadata", "namespace"])))
             };
-            known.iter().find(is_it).map(|role| json::items(role, &["rules"]).to_vec())
+            known.iter().find(is_it).and_then(|role| permissions::of_role(role).ok())
         };
-        for lost in lost((namespace, &account), &permissions, &known, &rules_of) {
+        for lost in lost((namespace, &account), &listed, &known, &rules_of) {
             // Of a role that is in no file nobody knows what it allows.
             if lost.atoms.is_some() {
                 let message = format!(
