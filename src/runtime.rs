@@ -22,13 +22,6 @@ pub unsafe fn begin() {
 #[cfg(not(target_arch = "wasm32"))]
 pub const unsafe fn begin() {}
 
-/// Nothing of ours panics; should something, the instance ends at once. There is nobody to read a message.
-#[cfg(target_arch = "wasm32")]
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    core::arch::wasm32::unreachable()
-}
-
 /// Compares memory as C does: negative, zero or positive, by the first byte that differs.
 ///
 /// The C library of this target goes byte by byte. Maps compare each key with some twenty others, so that a map of long
