@@ -163,7 +163,7 @@ const RUNNING: &str = "check that Pillion's controller is running";
 #[case::silent(Answer::Failed(Failure::Unavailable), "could not be read", "try again")]
 #[case::no_object(Answer::Found(json!([])), "has no data.bundle", RUNNING)]
 #[case::no_bundle(holding(""), "has no data.bundle", RUNNING)]
-#[case::damaged(holding("pillion-bundle-2:0:AAAA"), "is damaged", RUNNING)]
+#[case::damaged(holding("pillion-bundle-3:0:AAAA"), "is damaged", RUNNING)]
 #[case::newer(
     holding("pillion-bundle-7:0:AAAA"),
     "has a bundle of another format",
