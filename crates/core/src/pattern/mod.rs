@@ -4,6 +4,8 @@
 mod tests;
 mod translate;
 
+use std::cell::OnceCell;
+
 use regex_lite::{Regex, RegexBuilder};
 use thiserror::Error;
 
@@ -15,6 +17,10 @@ pub const EFFORT_MAX: usize = 8_000_000;
 const STEPS_MAX: usize = 1 << 13;
 /// The most rounds of a repetition, and of nested ones together: RE2's limit.
 const ROUNDS_MAX: usize = 1000;
+/// What it takes to compile a step, in steps of a match of one byte.
+const COMPILING: usize = 8;
+/// How deep groups, repetitions, sequences and alternatives may be nested: the limit of `regex-lite`.
+const DEPTH_MAX: usize = 50;
 /// How many bytes a compiled expression may take. [`STEPS_MAX`] keeps every expression far below it, on every platform; so
 /// this catches only an error in the count of steps.
 const BYTES_MAX: usize = 4 << 20;
@@ -79,20 +85,21 @@ pub enum PatternError {
     /// More than [`STEPS_MAX`].
     #[error("it is too large: repetitions multiply")]
     TooLarge,
-    /// What `regex-lite` refuses beyond that: parts that are nested too deeply.
-    #[error("{0}")]
-    Engine(String),
+    /// More than [`DEPTH_MAX`].
+    #[error("it is nested too deeply")]
+    TooDeep,
 }
 
-/// A compiled expression.
+/// An expression. The first text compiles it: an expression that is only validated costs no more than its length.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    regex: Regex,
+    translation: String,
     steps: usize,
+    regex: OnceCell<Option<Regex>>,
 }
 
 impl Pattern {
-    /// Compiles an expression.
+    /// Reads an expression.
     ///
     /// What RE2 refuses is refused. `\p{...}`, `\P{...}`, `\Q...\E`, `\C` and octal codes are refused, too. Names of
     /// containers and keys of annotations are ASCII, so classes and letters that are not do not matter.
@@ -100,20 +107,29 @@ impl Pattern {
     /// # Errors
     /// What is wrong, and what to use instead.
     pub fn new(text: &str) -> Result<Self, PatternError> {
-        let translation = translate::translate(text)?;
-        let regex = RegexBuilder::new(&translation.text).size_limit(BYTES_MAX).build();
-        let regex = regex.map_err(|error| PatternError::Engine(error.to_string()))?;
-        Ok(Self { regex, steps: translation.steps })
+        let (translation, steps) = translate::translate(text)?;
+        Ok(Self { translation, steps, regex: OnceCell::new() })
+    }
+
+    /// The compiled expression. The engine takes everything that the translation lets through, which the tests hold
+    /// together; of anything else nothing would match, and both rules that ask refuse then.
+    fn regex(&self) -> Option<&Regex> {
+        self.regex.get_or_init(|| RegexBuilder::new(&self.translation).size_limit(BYTES_MAX).build().ok()).as_ref()
     }
 
     /// Whether the expression matches anywhere in `text`. Takes time in proportion to both. A text of more than 512 bytes is
     /// no name, and does not match.
     pub fn is_match(&self, text: &str) -> bool {
-        text.len() <= TEXT_MAX && self.regex.is_match(text)
+        text.len() <= TEXT_MAX && self.regex().is_some_and(|regex| regex.is_match(text))
     }
 
-    /// The most steps that a match of `text` takes. Callers add them up and compare the sum with [`EFFORT_MAX`].
+    /// The most steps that a match of `text` takes, the compiling included if this text is the first. Callers add them up and
+    /// compare the sum with [`EFFORT_MAX`].
     pub fn effort(&self, text: &str) -> usize {
-        if text.len() > TEXT_MAX { 1 } else { self.steps.saturating_add(1).saturating_mul(text.len() + 1) }
+        if text.len() > TEXT_MAX {
+            return 1;
+        }
+        let compiling = if self.regex.get().is_none() { COMPILING } else { 0 };
+        (self.steps + 1) * (text.len() + 1 + compiling)
     }
 }

@@ -203,10 +203,12 @@ proptest! {
         expression in expression(), texts in prop::collection::vec("[aAbzZ0_\\- \né,\\]\\[&~:]{0,6}", 6)
     ) {
         match Pattern::new(&expression) {
-            Err(PatternError::Engine(error)) => prop_assert!(error.contains("nest"), "{expression:?}: {error}"),
-            Ok(pattern) => texts.iter().for_each(|text| {
-                let _ = pattern.is_match(text);
-            }),
+            Ok(pattern) => {
+                prop_assert!(pattern.regex().is_some(), "{expression:?}: {}", pattern.translation);
+                texts.iter().for_each(|text| {
+                    let _ = pattern.is_match(text);
+                });
+            }
             Err(_) => {}
         }
     }
@@ -214,6 +216,7 @@ proptest! {
     #[test]
     fn v11_any_text_compiles_or_is_refused(expression: String, text: String) {
         if let Ok(pattern) = Pattern::new(&expression) {
+            prop_assert!(pattern.regex().is_some(), "{expression:?}: {}", pattern.translation);
             let _ = pattern.is_match(&text);
         }
     }
@@ -258,11 +261,17 @@ proptest! {
 #[case::repetitions("(?:", ")*")]
 #[case::sequences("(b", ")")]
 #[case::alternatives("(b|c", "d)")]
+#[case::repetitions_behind_flags("", "*(?i)")]
 fn nesting_has_a_limit(#[case] open: &str, #[case] close: &str) {
     let nested = |levels| Pattern::new(&format!("{}a{}", open.repeat(levels), close.repeat(levels)));
-    assert!(nested(15).is_ok());
+    for levels in 1..60 {
+        match nested(levels) {
+            Ok(pattern) => assert!(pattern.regex().is_some(), "{levels}"),
+            Err(error) => assert!(error == PatternError::TooDeep && levels > 15, "{levels}: {error}"),
+        }
+    }
     assert!(nested(1_000).is_err() && nested(100_000).is_err());
-    assert!(Pattern::new(&open.repeat(100_000)).is_err());
+    assert!(open.is_empty() || Pattern::new(&open.repeat(100_000)).is_err());
 }
 
 #[test]
@@ -285,6 +294,7 @@ fn repetitions_that_multiply_are_refused() {
 #[case::folded(&format!("(?i){}", "a".repeat(STEPS_MAX)))]
 fn the_largest_expressions_compile(#[case] expression: &str) {
     let pattern = Pattern::new(expression).unwrap();
+    assert!(pattern.regex().is_some());
     assert!(!pattern.is_match("0".repeat(TEXT_MAX).as_str()) || expression.contains(['?', '|', 'w']));
     assert_eq!(Pattern::new(&format!("{expression}{expression}")).unwrap_err(), PatternError::TooLarge);
 }
@@ -313,4 +323,12 @@ fn e18_what_is_no_name_does_not_match_and_takes_no_effort() {
     let (name, long) = ("a".repeat(TEXT_MAX), "a".repeat(TEXT_MAX + 1));
     assert!(pattern.is_match(&name) && !pattern.is_match(&long));
     assert!(pattern.effort(&name) > TEXT_MAX && pattern.effort(&long) == 1);
+}
+
+#[test]
+fn e18_compiling_is_effort_that_the_first_text_takes() {
+    let pattern = Pattern::new("(?:abcd){1000}").unwrap();
+    let first = pattern.effort("a");
+    assert!(!pattern.is_match("a"));
+    assert!(first > pattern.effort("a") && pattern.effort("a") > 4_000);
 }

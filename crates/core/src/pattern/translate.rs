@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{PatternError, ROUNDS_MAX, STEPS_MAX};
+use super::{DEPTH_MAX, PatternError, ROUNDS_MAX, STEPS_MAX};
 
 /// The classes that stand in `[:...:]`.
 const NAMED: [&str; 14] = [
@@ -20,15 +20,8 @@ const SPACE: &str = "\\t\\n\\f\\r ";
 /// Everything but [`SPACE`].
 const NO_SPACE: &str = "\\x00-\\x08\\x0B\\x0E-\\x1F!-\\x{10FFFF}";
 
-/// An expression for `regex-lite`.
-pub(super) struct Translation {
-    pub(super) text: String,
-    /// How many steps the compiled expression has, at most.
-    pub(super) steps: usize,
-}
-
-/// Translates an expression.
-pub(super) fn translate(text: &str) -> Result<Translation, PatternError> {
+/// Translates an expression: the text for `regex-lite`, and how many steps the compiled expression has at most.
+pub(super) fn translate(text: &str) -> Result<(String, usize), PatternError> {
     let mut translator = Translator { rest: text, ..Translator::default() };
     while let Some(one) = translator.next() {
         translator.part(one)?;
@@ -36,8 +29,14 @@ pub(super) fn translate(text: &str) -> Result<Translation, PatternError> {
     if !translator.around.is_empty() {
         return Err(PatternError::OpenGroup);
     }
-    let steps = translator.group.into_part().steps;
-    if steps > STEPS_MAX { Err(PatternError::TooLarge) } else { Ok(Translation { text: translator.out, steps }) }
+    let Part { steps, depth, .. } = translator.group.into_part();
+    if steps > STEPS_MAX {
+        Err(PatternError::TooLarge)
+    } else if depth > DEPTH_MAX {
+        Err(PatternError::TooDeep)
+    } else {
+        Ok((translator.out, steps))
+    }
 }
 
 /// A part that a repetition can follow.
@@ -47,6 +46,15 @@ struct Part {
     steps: usize,
     /// How many rounds the counted repetitions in it have, nested ones multiplied.
     rounds: usize,
+    /// How deep repetitions, sequences and alternatives are nested in it.
+    depth: usize,
+}
+
+impl Part {
+    /// A part without parts.
+    const fn of_steps(steps: usize) -> Self {
+        Self { steps, rounds: 1, depth: 0 }
+    }
 }
 
 /// What has been read of a group.
@@ -54,6 +62,11 @@ struct Part {
 struct Group {
     steps: usize,
     rounds: Option<usize>,
+    /// The parts of the alternative that is read, without the last one, and the depth of the deepest.
+    parts: usize,
+    inner: usize,
+    /// The depth of the deepest alternative before, if there was one.
+    alternatives: Option<usize>,
     /// Not counted yet: a repetition may follow.
     last: Option<Part>,
     /// Whether upper and lower case are the same from here on.
@@ -70,21 +83,30 @@ impl Group {
     fn count(&mut self, part: Part) {
         self.steps = self.steps.saturating_add(part.steps);
         self.rounds = self.rounds.max(Some(part.rounds));
+        self.parts += 1;
+        self.inner = self.inner.max(part.depth);
+    }
+
+    /// Ends an alternative; gives its depth.
+    fn end(&mut self) -> usize {
+        if let Some(last) = self.last.take() {
+            self.count(last);
+        }
+        let is_sequence = std::mem::take(&mut self.parts) > 1;
+        std::mem::take(&mut self.inner) + usize::from(is_sequence)
     }
 
     /// The next alternative begins.
     fn alternative(&mut self) {
-        self.push(Part { steps: 1, rounds: 1 });
-        if let Some(fork) = self.last.take() {
-            self.count(fork);
-        }
+        let depth = self.end();
+        self.alternatives = self.alternatives.max(Some(depth));
+        self.steps = self.steps.saturating_add(1);
     }
 
     fn into_part(mut self) -> Part {
-        if let Some(last) = self.last.take() {
-            self.count(last);
-        }
-        Part { steps: self.steps.max(1), rounds: self.rounds.unwrap_or(1) }
+        let last = self.end();
+        let depth = self.alternatives.map_or(last, |before| before.max(last) + 1);
+        Part { steps: self.steps.max(1), rounds: self.rounds.unwrap_or(1), depth }
     }
 }
 
@@ -161,7 +183,7 @@ impl<'a> Translator<'a> {
     }
 
     fn step(&mut self) {
-        self.group.push(Part { steps: 1, rounds: 1 });
+        self.group.push(Part::of_steps(1));
     }
 
     /// A character that means itself, inside or outside of a class.
@@ -186,6 +208,7 @@ impl<'a> Translator<'a> {
             part.steps = part.steps.saturating_add(copies);
         }
         part.steps = part.steps.saturating_add(1);
+        part.depth += 1;
         if part.rounds > ROUNDS_MAX {
             return Err(PatternError::TooManyRounds);
         }
@@ -246,6 +269,9 @@ impl<'a> Translator<'a> {
         } else {
             self.out.push_str("(?:");
         }
+        if self.around.len() >= DEPTH_MAX {
+            return Err(PatternError::TooDeep);
+        }
         let inner = Group { is_folded, ..Group::default() };
         self.around.push(std::mem::replace(&mut self.group, inner));
         Ok(())
@@ -300,7 +326,7 @@ impl<'a> Translator<'a> {
             Escape::Class(one) | Escape::Look(one) => self.out.extend(['\\', one]),
             Escape::Space(one) => self.out.extend([if one == 'S' { "[^" } else { "[" }, SPACE, "]"]),
         }
-        self.group.push(Part { steps, rounds: 1 });
+        self.group.push(Part::of_steps(steps));
         Ok(())
     }
 
@@ -356,7 +382,7 @@ impl<'a> Translator<'a> {
         }
         self.rest = self.rest.strip_prefix(']').ok_or(PatternError::OpenClass)?;
         self.out.push(']');
-        self.group.push(Part { steps, rounds: 1 });
+        self.group.push(Part::of_steps(steps));
         Ok(())
     }
 
