@@ -12,7 +12,7 @@ use thiserror::Error;
 /// No text that is longer is a name of Kubernetes: the longest are keys of annotations, with 317 bytes.
 const TEXT_MAX: usize = 512;
 /// How much all matches of one request may take together: steps of expressions times bytes of texts (E18).
-pub const EFFORT_MAX: usize = 8_000_000;
+pub const EFFORT_MAX: usize = 2_000_000;
 /// The most steps of an expression. Repetitions write their part out, and each step is taken for each character of a text.
 const STEPS_MAX: usize = 1 << 13;
 /// The most rounds of a repetition, and of nested ones together: RE2's limit.
