@@ -469,6 +469,7 @@ impl<'a> Translator<'a> {
 }
 
 /// What stands in the braces of a repetition.
+#[derive(Clone, Copy)]
 struct Counts {
     least: usize,
     most: Option<usize>,
