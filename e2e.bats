@@ -529,7 +529,7 @@ no_bundle() {
 
 @test "a bundleRef: a bundle of long ago is as good as none" {
   settings '.bundleRef = {namespace: "pillion-system", name: "sets"}'
-  look_up v1 ConfigMap pillion-system sets Success '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"sets","namespace":"pillion-system","annotations":{"pillion.dev/bundle-time":"2020-01-01T00:00:00Z"}},"data":{"bundle":"pillion-bundle-2:x:y"}}'
+  look_up v1 ConfigMap pillion-system sets Success '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"sets","namespace":"pillion-system","annotations":{"pillion.dev/bundle-time":"2020-01-01T00:00:00Z"}},"data":{"bundle":"pillion-bundle-3:x:y"}}'
   replay
   refused 503 'is older than bundleMaxAge'
 }

@@ -45,7 +45,7 @@ fn sidecar_sets_become_one_line() {
     let folder = folder();
     let run = pillion(folder.path(), &["bundle", "sets.yaml"], "");
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.out.starts_with("pillion-bundle-2:") && run.out.ends_with('\n') && run.out.lines().count() == 1);
+    assert!(run.out.starts_with("pillion-bundle-3:") && run.out.ends_with('\n') && run.out.lines().count() == 1);
     assert!(run.err.starts_with("2 SidecarSets, "), "{}", run.err);
     let piped = pillion(folder.path(), &["bundle", "-"], SETS);
     assert_eq!(piped.out, run.out);
@@ -58,7 +58,7 @@ fn what_is_inside_is_shown() {
     let run = pillion(folder.path(), &["bundle", "--inspect", "-"], &bundle);
     let (head, table) = run.out.split_once('\n').unwrap();
     assert!(
-        head.starts_with("<stdin>: format 2, 2 SidecarSets, ") && head.ends_with(" bytes, checksum right"),
+        head.starts_with("<stdin>: format 3, 2 SidecarSets, ") && head.ends_with(" bytes, checksum right"),
         "{head}"
     );
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().take(4).collect()).collect();
@@ -127,8 +127,8 @@ fn what_cannot_be_compiled_is_said(#[case] manifest: &str, #[case] code: i32, #[
 }
 
 #[rstest]
-#[case::newer("pillion-bundle-3:a:b", 1, "has the format 3")]
-#[case::early("pillion-bundle-2:a:b", 1, "is damaged (it ends early)")]
+#[case::newer("pillion-bundle-4:a:b", 1, "has the format 4")]
+#[case::early("pillion-bundle-3:a:b", 1, "is damaged (it ends early)")]
 #[case::something_else("sidecarSets: []", 2, "neither a bundle nor settings with one")]
 fn what_is_no_bundle_is_said(#[case] text: &str, #[case] code: i32, #[case] says: &str) {
     let run = pillion(folder().path(), &["bundle", "--inspect", "-"], text);
@@ -242,7 +242,7 @@ fn check_says_what_is_wrong_with_the_config_map() {
     );
     kept(&folder, &[]);
     let path = folder.path().join("kept.yaml");
-    fs::write(&path, fs::read_to_string(&path).unwrap().replace("pillion-bundle-2:", "pillion-bundle-2:0")).unwrap();
+    fs::write(&path, fs::read_to_string(&path).unwrap().replace("pillion-bundle-3:", "pillion-bundle-3:0")).unwrap();
     let damaged = check(&folder);
     assert!(damaged.out.contains("is damaged"), "{}", damaged.out);
 }

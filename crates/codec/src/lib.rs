@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod base64;
-pub mod checksum;
 pub mod go_json;
 mod parse;
 mod scan;

@@ -194,8 +194,7 @@ fn whole(digits: &[u8]) -> Option<u64> {
 
 /// Decimals of a unit in nanoseconds, cut off below. Decimals that do not fit into 63 bits are passed over.
 ///
-/// In floating point because Go computes it so: an exact result would differ from its in the last nanosecond. (The two
-/// operations are single instructions; what is large about floating point is to read and to print it.)
+/// In floating point because Go computes it so: an exact result would differ from its in the last nanosecond.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 fn fraction(decimals: &[u8], unit: u64) -> u64 {
     let mut number = 0_u64;

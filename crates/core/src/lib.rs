@@ -12,7 +12,6 @@ pub mod duration;
 pub mod explain;
 pub mod expression;
 pub mod field;
-pub mod float;
 pub mod format;
 pub mod gates;
 pub mod hash;

@@ -2,125 +2,73 @@
 
 use std::fmt;
 
-const DAY: i64 = 86_400;
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
+
+/// Where the seconds of a [`Timestamp`] are counted from.
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// Seconds since the Unix epoch. Printed as RFC 3339 in UTC: `2026-01-02T03:04:05Z`, the form of `metav1.Time`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Reads a time as `metav1.Time` does, with Go's layout `time.RFC3339`; a fraction of a second is dropped, an
-    /// offset applied. `None` where the text is malformed.
+    /// Reads a time as `metav1.Time` does, with Go's layout `time.RFC3339`. A fraction of a second is dropped, an offset is
+    /// applied. `None` if the text is malformed.
     ///
-    /// Go takes more than RFC 3339 (one digit for the hour, a comma before the fraction) and less (no `t`, `z` or leap
-    /// second).
+    /// Go takes more than RFC 3339 (one digit for the hour, a comma before the fraction, an offset of 24 hours or 60
+    /// minutes) and less (no `t`, `z` or leap second), so only the calendar is `jiff`'s.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut rest = text.as_bytes();
-        let rest = &mut rest;
-        let (year, month, day) = (number(rest, 4, b'-')?, number(rest, 2, b'-')?, number(rest, 2, b'T')?);
-        let digits_of_hour = if rest.get(1) == Some(&b':') { 1 } else { 2 };
-        let (hour, minute) = (number(rest, digits_of_hour, b':')?, number(rest, 2, b':')?);
-        let second = digits(rest, 2)?;
-        fraction(rest)?;
-        let offset = offset(rest)?;
-        let in_range = (1..=12).contains(&month)
-            && (1..=days_in_month(year, month)).contains(&day)
-            && hour < 24
-            && minute < 60
-            && second < 60;
-        if !in_range || !rest.is_empty() {
-            return None;
-        }
-        Some(Self(days_from_civil(year, month, day) * DAY + (hour * 60 + minute - offset) * 60 + second))
+        let (date, time) = text.split_once('T')?;
+        let (year, date) = number(date, 4)?;
+        let (month, date) = number(date.strip_prefix('-')?, 2)?;
+        let (day, "") = number(date.strip_prefix('-')?, 2)? else { return None };
+        let digits_of_hour = time.find(':').filter(|digits| (1..=2).contains(digits))?;
+        let (hour, time) = number(time, digits_of_hour)?;
+        let (minute, time) = number(time.strip_prefix(':')?, 2)?;
+        let (second, rest) = number(time.strip_prefix(':')?, 2)?;
+        let offset = offset(fraction(rest)?)?;
+        let small = |number: i16| i8::try_from(number).ok();
+        let time =
+            DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, small(second)?, 0).ok()?;
+        Some(Self(time.duration_since(EPOCH).as_secs() - offset))
     }
 }
 
 impl fmt::Display for Timestamp {
-    /// An offset can lead out of the years 0 to 9999: Go writes the year before 0 as `-0001`.
+    /// An offset can lead out of the years 0 to 9999. Go writes the year before 0 as `-0001`. Times beyond the year 9999,
+    /// and times that no clock shows, are printed as the last and the first second that `jiff` knows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY));
-        let second = self.0.rem_euclid(DAY);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let (sign, year) = (if year < 0 { "-" } else { "" }, year.unsigned_abs());
-        write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        let time = EPOCH.saturating_add(SignedDuration::from_secs(self.0));
+        let (sign, year) = (if time.year() < 0 { "-" } else { "" }, time.year().unsigned_abs());
+        let (month, day) = (time.month(), time.day());
+        write!(f, "{sign}{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time.hour(), time.minute(), time.second())
     }
 }
 
-/// A number of so many digits, and the byte after it.
-fn number(rest: &mut &[u8], count: usize, after: u8) -> Option<i64> {
-    let number = digits(rest, count)?;
-    byte(rest, after)?;
-    Some(number)
+/// A number of so many digits, at most four, and the rest of the text.
+fn number(text: &str, count: usize) -> Option<(i16, &str)> {
+    let (digits, rest) = text.split_at_checked(count)?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((digits.parse().ok().filter(|_| is_number)?, rest))
 }
 
-fn byte(rest: &mut &[u8], expected: u8) -> Option<()> {
-    let (first, others) = rest.split_first()?;
-    (*first == expected).then(|| *rest = others)
+/// The rest of a text after a fraction of a second, which is not kept.
+fn fraction(text: &str) -> Option<&str> {
+    let Some(digits) = text.strip_prefix(['.', ',']) else { return Some(text) };
+    let rest = digits.trim_start_matches(|one: char| one.is_ascii_digit());
+    (rest.len() < digits.len()).then_some(rest)
 }
 
-fn digits(rest: &mut &[u8], count: usize) -> Option<i64> {
-    let (first, others) = rest.split_at_checked(count)?;
-    *rest = others;
-    first.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
-}
-
-/// A fraction of a second, if there is one. It is not kept.
-fn fraction(rest: &mut &[u8]) -> Option<()> {
-    if !matches!(rest.first(), Some(b'.' | b',')) {
-        return Some(());
+/// The distance from UTC in seconds: `Z`, `+hh:mm` or `-hh:mm`.
+fn offset(text: &str) -> Option<i64> {
+    if text == "Z" {
+        return Some(0);
     }
-    let length = rest.iter().skip(1).take_while(|digit| digit.is_ascii_digit()).count();
-    *rest = rest.get(1 + length..)?;
-    (length > 0).then_some(())
-}
-
-/// The distance from UTC in minutes: `Z`, `+hh:mm` or `-hh:mm`.
-fn offset(rest: &mut &[u8]) -> Option<i64> {
-    let (sign, others) = rest.split_first()?;
-    *rest = others;
-    let sign = match sign {
-        b'Z' => return Some(0),
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let hours = digits(rest, 2)?;
-    byte(rest, b':')?;
-    let minutes = digits(rest, 2)?;
-    (hours <= 24 && minutes <= 60).then_some(sign * (hours * 60 + minutes))
-}
-
-fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Days since the epoch of a date of the proleptic Gregorian calendar, counted in eras of 400 years that begin in
-/// March, so that the leap day is the last day of its year.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The inverse of [`days_from_civil`].
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days.saturating_add(719_468);
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let (hours, rest) = number(text.strip_prefix(['+', '-'])?, 2)?;
+    let (minutes, "") = number(rest.strip_prefix(':')?, 2)? else { return None };
+    (hours <= 24 && minutes <= 60).then_some(sign * (i64::from(hours) * 60 + i64::from(minutes)) * 60)
 }
 
 #[cfg(test)]
@@ -149,7 +97,9 @@ mod tests {
     #[case::west("2024-02-28T23:59:59-00:01", "2024-02-29T00:00:59Z")]
     #[case::leap_century("2000-02-29T00:00:00Z", "2000-02-29T00:00:00Z")]
     #[case::before_year_0("0000-01-01T00:00:00+01:00", "-0001-12-31T23:00:00Z")]
-    #[case::after_year_9999("9999-12-31T23:59:59-01:00", "10000-01-01T00:59:59Z")]
+    #[case::after_year_9999("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59Z")]
+    #[case::offset_of_a_day("2026-01-02T03:04:05+24:00", "2026-01-01T03:04:05Z")]
+    #[case::offset_of_sixty_minutes("2026-01-02T03:04:05+00:60", "2026-01-02T02:04:05Z")]
     fn times_are_written_in_utc(#[case] text: &str, #[case] expected: &str) {
         assert_eq!(Timestamp::parse(text).map(|time| time.to_string()).as_deref(), Some(expected));
     }
@@ -165,6 +115,14 @@ mod tests {
     #[case::day_0("2026-01-00T03:04:05Z")]
     #[case::hour_24("2026-01-02T24:00:00Z")]
     #[case::leap_second("2026-12-31T23:59:60Z")]
+    #[case::three_digits_for_the_hour("2026-01-02T003:04:05Z")]
+    #[case::no_digit_for_the_hour("2026-01-02T:04:05Z")]
+    #[case::one_digit_for_the_day("2026-01-2T03:04:05Z")]
+    #[case::sign_in_a_number("2026-+1-02T03:04:05Z")]
+    #[case::year_with_a_sign("-026-01-02T03:04:05Z")]
+    #[case::offset_of_25_hours("2026-01-02T03:04:05+25:00")]
+    #[case::offset_of_61_minutes("2026-01-02T03:04:05+00:61")]
+    #[case::offset_with_seconds("2026-01-02T03:04:05+01:00:00")]
     #[case::empty_fraction("2026-01-02T03:04:05.Z")]
     #[case::offset_without_colon("2026-01-02T03:04:05+0100")]
     #[case::more("2026-01-02T03:04:05Z ")]

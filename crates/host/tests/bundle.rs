@@ -67,9 +67,9 @@ fn settings_with_a_bundle_are_verified_to_the_last_byte() {
             )
         )
     );
-    let newer = text.replacen("pillion-bundle-2", "pillion-bundle-3", 1);
+    let newer = text.replacen("pillion-bundle-3", "pillion-bundle-4", 1);
     let (valid, message) = verdict(&json!({ "bundle": newer }));
-    assert!(!valid && message.unwrap().contains("has the format 3"));
+    assert!(!valid && message.unwrap().contains("has the format 4"));
 }
 
 #[test]

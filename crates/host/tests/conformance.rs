@@ -2,17 +2,28 @@
 #![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use pillion_testkit::conformance;
 use pillion_testkit::module;
 
 #[test]
-fn recorded_admissions_agree() {
-    let Some(file) = conformance::file() else {
-        say("conformance: skipped, there is no shared/conformance/admission.jsonl beside the repository");
-        return;
-    };
-    let cases = conformance::cases(&file);
+fn the_recorded_admissions_of_the_repository_agree() {
+    all_agree(&conformance::own_file());
+}
+
+#[test]
+fn all_recorded_admissions_agree() {
+    let file = conformance::file();
+    if file == conformance::own_file() {
+        say("conformance: there are no more cases than those of the repository");
+    } else {
+        all_agree(&file);
+    }
+}
+
+fn all_agree(file: &Path) {
+    let cases = conformance::cases(file);
     assert!(!cases.is_empty(), "{} holds no cases", file.display());
     let (mut plain, mut tagged, mut wrong) = ([0, 0], [0, 0], Vec::new());
     for case in &cases {

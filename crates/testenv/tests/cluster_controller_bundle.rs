@@ -290,7 +290,7 @@ async fn a_bundle_that_does_not_change_is_renewed_every_two_minutes_and_otherwis
     assert!(requests > 0);
 
     // What somebody else does to it is undone.
-    stage.patch(NAME, json!({"data": {"bundle": "pillion-bundle-2:0:AAAA", "shards": "2"}})).await;
+    stage.patch(NAME, json!({"data": {"bundle": "pillion-bundle-3:0:AAAA", "shards": "2"}})).await;
     stage.injects(&["a:1"]).await;
     let right = async || (stage.stored().await[0]["data"] == before[0]["data"]).then_some(());
     until("the data being as before", SOON, right).await.unwrap();

@@ -112,16 +112,14 @@ async fn check(server: &Server, case: &Case) -> Result<Option<Skip>, String> {
 
 #[tokio::test]
 async fn what_is_injected_is_accepted_and_stays() {
-    let Some(file) = conformance::file() else {
-        say("conformance: skipped, there is no shared/conformance/admission.jsonl beside the repository");
-        return;
-    };
     let cluster = Cluster::start(Options::new()).await.unwrap();
     let namespace = cluster.namespace("conformance").await.unwrap();
     let server = Server { pods: Api::namespaced(cluster.admin().await.unwrap(), &namespace), namespace };
 
     let (mut checked, mut skipped, mut wrong) = (0_usize, BTreeMap::<Skip, usize>::new(), Vec::new());
-    for case in conformance::cases(&file).iter().filter(|case| !case.is_sidecar_set() && case.is_allowed()) {
+    for case in
+        conformance::cases(&conformance::file()).iter().filter(|case| !case.is_sidecar_set() && case.is_allowed())
+    {
         match check(&server, case).await {
             Ok(None) => checked += 1,
             Ok(Some(skip)) => *skipped.entry(skip).or_default() += 1,
@@ -132,7 +130,7 @@ async fn what_is_injected_is_accepted_and_stays() {
     let skipped: Vec<String> = skipped.iter().map(|(skip, count)| format!("{count} {}", skip.reason())).collect();
     say(&format!("conformance on the API server: {checked} accepted; left out: {}", skipped.join(", ")));
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), wrong.len() + checked, wrong.join("\n"));
-    assert!(checked > 50, "hardly any case is left");
+    assert!(checked > 20, "hardly any case is left");
 }
 
 /// Past the capture of the test runner: the count is worth seeing when everything agrees.

@@ -113,7 +113,7 @@ pub const SETTINGS: [Setting; 12] = [
         means: "more SidecarSets, compiled into one string by `pillion bundle`: cheaper for the policy server, which copies the settings for every request",
         example: "",
         is_telling: false,
-        shape: |_| json!({"type": ["string", "null"], "pattern": "^(pillion-bundle-2:|$)"}),
+        shape: |_| json!({"type": ["string", "null"], "pattern": "^(pillion-bundle-3:|$)"}),
     },
     Setting {
         name: "bundleRef",

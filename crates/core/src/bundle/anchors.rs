@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use super::BundleError;
-use super::layout::{ANCHOR, Parts, number};
+use super::layout::{ANCHOR, Parts};
+use super::sections::number;
 use crate::json::Object;
 
 /// What a Pod has, or must have.

@@ -111,7 +111,7 @@ impl Fault {
 impl From<BundleError> for Fault {
     fn from(error: BundleError) -> Self {
         match error {
-            BundleError::Format(_) => Self::Format,
+            BundleError::Format(_) | BundleError::Section(_) => Self::Format,
             BundleError::TooLong => Self::TooLong,
             BundleError::NotABundle | BundleError::Damaged(_) => Self::Damaged,
         }

@@ -1,31 +1,40 @@
-//! Where what is in a bundle.
+//! What the sections of a bundle hold.
 //!
-//! All numbers have 32 bits, little-endian. First the header: the number of sets, the number of anchors, the compressed
-//! length of the dictionary, its length, and how many bytes of digests each body starts with. Then the anchors
-//! ([`super::anchors`]), [`ANCHOR`] bytes each; then a row of [`ROW`] bytes for each set, and one more, which says where
-//! the last body ends; then the compressed dictionary; then, set by set, the compressed head, the length and the checksum
-//! of the body, and the compressed body.
+//! | section | what it holds |
+//! | --- | --- |
+//! | `ANCH` | the anchors ([`super::anchors`]), ascending, [`ANCHOR`] bytes each |
+//! | `ROWS` | [`ROW`] bytes for each set, and once more for the end of the last one: where in `SETS` its head starts, the compressed length of the head and its length |
+//! | `DICT` | the length of the dictionary, and the compressed dictionary |
+//! | `SETS` | set by set, by name: the compressed head, the length of the body, its checksum, the compressed body |
+//! | `hash` | may be missing: for each set the digests of its hashes ([`crate::hash`]) and their checksum |
 //!
 //! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
-//! of it again.
+//! of it again. Compression is LZ4 without a frame. A checksum is the lower half of XXH64 with the seed 0.
 //!
-//! A body starts with the digests of the set's hashes ([`crate::hash`]), or with none: they cannot be compressed, but to
-//! make them takes longer than anything else that is done with a set.
+//! Digests cannot be compressed, but to make them takes longer than anything else that is done with a set.
 
-use pillion_codec::base64;
-use pillion_codec::checksum::checksum;
+use xxhash_rust::xxh64::xxh64;
 
 use super::BundleError;
+use super::sections::{EARLY, Section, Sections, Tag, number, stored};
 use crate::hash::{self, DIGESTS, Hashes};
 
-/// Bytes of the header.
-pub const HEADER: usize = 20;
+pub const ANCHORS: Tag = *b"ANCH";
+pub const ROWS: Tag = *b"ROWS";
+pub const DICTIONARY: Tag = *b"DICT";
+pub const SETS: Tag = *b"SETS";
+pub const HASHES: Tag = *b"hash";
+
 /// Bytes of an anchor: the hash of what a Pod must have, and the set.
 pub const ANCHOR: usize = 8;
-/// Bytes of a row: where the head starts, its compressed length and its length.
+/// Bytes of a row.
 pub const ROW: usize = 12;
+/// Bytes before the compressed dictionary: its length.
+const DICTIONARY_HEADER: usize = 4;
 /// Bytes before a compressed body: its length and its checksum.
 const BODY_HEADER: usize = 8;
+/// Bytes of the digests of a set, and of their checksum.
+const HASH_ROW: usize = DIGESTS + 4;
 /// Bytes that may come out of any bundle, besides one for each byte of its text.
 ///
 /// A crafted text of one megabyte decompresses to 190 MB. The SidecarSets of a bundle that fits into a ConfigMap are four
@@ -43,62 +52,36 @@ impl Room {
     }
 }
 
-const EARLY: BundleError = BundleError::Damaged("it ends early");
-
 /// A bundle, by its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
+    /// The Base64 of all sections.
     text: &'a [u8],
     /// How many sets there are.
-    pub sets: usize,
-    /// How many anchors there are.
-    anchor_count: usize,
-    /// Its compressed length, and its length.
-    dictionary: (usize, usize),
-    /// Whether bodies start with digests.
-    has_digests: bool,
-}
-
-/// What a body says.
-#[derive(Debug)]
-pub struct Body {
-    bytes: Vec<u8>,
-    /// Where the set begins.
-    start: usize,
-}
-
-impl Body {
-    /// The set's hashes, where the bundle has them.
-    pub fn hashes(&self) -> Option<Hashes> {
-        self.bytes.get(..self.start)?.try_into().ok().map(Hashes::of_digests)
-    }
-
-    /// The JSON of the set.
-    pub fn document(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
-    }
+    pub count: usize,
+    anchors: Section<'a>,
+    rows: Section<'a>,
+    dictionary: Section<'a>,
+    sets: Section<'a>,
+    hashes: Option<Section<'a>>,
 }
 
 impl<'a> Parts<'a> {
-    /// Reads the header.
+    /// Finds the sections.
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
-        let header = base64::decode(text, 0, HEADER).ok_or(EARLY)?;
-        let (sets, anchors, compressed) = (number(&header, 0)?, number(&header, 1)?, number(&header, 2)?);
-        let has_digests = match number(&header, 4)? {
-            0 => false,
-            DIGESTS => true,
-            _ => return Err(BundleError::Damaged("it has digests of another length")),
+        let mut sections = Sections::read(text)?;
+        let rows = sections.required(ROWS)?;
+        let count = (rows.len() / ROW).checked_sub(1).ok_or(EARLY)?;
+        let parts = Self {
+            text,
+            count,
+            anchors: sections.required(ANCHORS)?,
+            rows,
+            dictionary: sections.required(DICTIONARY)?,
+            sets: sections.required(SETS)?,
+            hashes: sections.optional(HASHES),
         };
-        let parts =
-            Self { text, sets, anchor_count: anchors, dictionary: (compressed, number(&header, 3)?), has_digests };
-        // So that nothing below is asked for more than there is.
-        let fixed = sets
-            .checked_mul(ROW)
-            .zip(anchors.checked_mul(ANCHOR))
-            .and_then(|(rows, anchors)| rows.checked_add(anchors)?.checked_add(compressed)?.checked_add(HEADER));
-        if fixed.is_none_or(|fixed| fixed > base64::decoded_len(text)) {
-            return Err(EARLY);
-        }
+        sections.pass_over()?;
         Ok(parts)
     }
 
@@ -115,57 +98,92 @@ impl<'a> Parts<'a> {
     /// The anchors: for each a hash, and a set. All at once, which takes less than to read the few that are looked at one
     /// by one.
     pub fn anchors(&self) -> Result<Vec<u8>, BundleError> {
-        base64::decode(self.text, HEADER, self.rows()).ok_or(EARLY)
-    }
-
-    const fn rows(&self) -> usize {
-        HEADER + self.anchor_count * ANCHOR
-    }
-
-    const fn dictionary_start(&self) -> usize {
-        self.rows() + (self.sets + 1) * ROW
+        self.anchors.all()
     }
 
     /// The dictionary that heads and bodies are compressed with.
     pub fn dictionary(&self, room: &mut Room) -> Result<Vec<u8>, BundleError> {
-        let (compressed, length) = self.dictionary;
-        let start = self.dictionary_start();
-        decompressed(&base64::decode(self.text, start, start + compressed).ok_or(EARLY)?, length, &[], room)
+        let bytes = self.dictionary.all()?;
+        let compressed = bytes.get(DICTIONARY_HEADER..).ok_or(EARLY)?;
+        decompressed(compressed, number(&bytes, 0)?, &[], room)
     }
 
-    /// Where a head starts among the documents, its compressed length and its length.
+    /// Where in the sets a head starts, its compressed length and its length.
     fn row(&self, index: usize) -> Result<(usize, usize, usize), BundleError> {
-        let start = self.rows() + index * ROW;
-        let bytes = base64::decode(self.text, start, start + ROW).ok_or(EARLY)?;
+        let start = index * ROW;
+        let bytes = self.rows.bytes(start, start + ROW)?;
         Ok((number(&bytes, 0)?, number(&bytes, 1)?, number(&bytes, 2)?))
-    }
-
-    fn documents(&self, start: usize, end: usize) -> Result<Vec<u8>, BundleError> {
-        let first = self.dictionary_start() + self.dictionary.0;
-        base64::decode(self.text, first.saturating_add(start), first.saturating_add(end)).ok_or(EARLY)
     }
 
     /// The head of the set at `index`.
     pub fn head(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
-        if index >= self.sets {
+        if index >= self.count {
             return Err(BundleError::Damaged("it names a set that is not there"));
         }
         let (start, compressed, length) = self.row(index)?;
-        decompressed(&self.documents(start, start.saturating_add(compressed))?, length, dictionary, room)
+        decompressed(&self.sets.bytes(start, start.saturating_add(compressed))?, length, dictionary, room)
     }
 
-    /// The body of the set at `index`, verified. `dictionary` is the dictionary, and the set's head behind it.
-    pub fn body(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Body, BundleError> {
+    /// The JSON of the set at `index`, verified. `dictionary` is the dictionary, and the set's head behind it.
+    pub fn body(&self, index: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
         let (start, compressed, _) = self.row(index)?;
         let (end, ..) = self.row(index + 1)?;
-        let bytes = self.documents(start.saturating_add(compressed), end)?;
-        let (length, expected) = (number(&bytes, 0)?, number(&bytes, 1)?);
-        let bytes = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, length, dictionary, room)?;
-        if checksum(&bytes) as usize != expected {
-            return Err(BundleError::Damaged("the checksum of a set is another"));
-        }
-        Ok(Body { bytes, start: if self.has_digests { DIGESTS } else { 0 } })
+        let bytes = self.sets.bytes(start.saturating_add(compressed), end)?;
+        let body = decompressed(bytes.get(BODY_HEADER..).ok_or(EARLY)?, number(&bytes, 0)?, dictionary, room)?;
+        verified(&body, &bytes, 1)?;
+        Ok(body)
     }
+
+    /// The hashes of the set at `index`, verified, if the bundle has them.
+    pub fn hashes(&self, index: usize) -> Result<Option<Hashes>, BundleError> {
+        let Some(section) = self.hashes else { return Ok(None) };
+        let start = index * HASH_ROW;
+        let bytes = section.bytes(start, start + HASH_ROW)?;
+        let digests = bytes.first_chunk::<DIGESTS>().ok_or(EARLY)?;
+        verified(digests, &bytes, DIGESTS / 4)?;
+        Ok(Some(Hashes::of_digests(digests)))
+    }
+}
+
+/// Compares the checksum of `bytes` with the number at `index` of `stored`.
+fn verified(bytes: &[u8], stored: &[u8], index: usize) -> Result<(), BundleError> {
+    if checksum(bytes) as usize == number(stored, index)? {
+        Ok(())
+    } else {
+        Err(BundleError::Damaged("the checksum of a set is another"))
+    }
+}
+
+/// What is written for a set: its compressed head, and its body behind it.
+#[derive(Debug)]
+pub struct Document {
+    /// Compressed with the dictionary.
+    pub head: Vec<u8>,
+    /// Compressed with the dictionary and the head, after its length and its checksum.
+    pub body: Vec<u8>,
+}
+
+impl Document {
+    /// Compresses a set. The dictionary is what it was before when this is done.
+    pub fn new(head: &str, body: &str, dictionary: &mut Vec<u8>) -> Self {
+        let length = dictionary.len();
+        let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), dictionary);
+        dictionary.extend(head.bytes());
+        let header = [stored(body.len()), checksum(body.as_bytes()).to_le_bytes()].concat();
+        let body = [header, lz4_flex::block::compress_with_dict(body.as_bytes(), dictionary)].concat();
+        dictionary.truncate(length);
+        Self { head: compressed, body }
+    }
+}
+
+/// What is written for a dictionary.
+pub fn dictionary_section(dictionary: &[u8]) -> Vec<u8> {
+    [stored(dictionary.len()).to_vec(), lz4_flex::block::compress(dictionary)].concat()
+}
+
+/// What is written for the digests of a set.
+pub fn hash_row(digests: &[u8; DIGESTS]) -> Vec<u8> {
+    [digests.as_slice(), &checksum(digests).to_le_bytes()].concat()
 }
 
 fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8], room: &mut Room) -> Result<Vec<u8>, BundleError> {
@@ -174,10 +192,10 @@ fn decompressed(bytes: &[u8], length: usize, dictionary: &[u8], room: &mut Room)
         .map_err(|_| BundleError::Damaged("a set cannot be decompressed"))
 }
 
-/// The number at `index` of some bytes.
-pub fn number(bytes: &[u8], index: usize) -> Result<usize, BundleError> {
-    let bytes = bytes.get(index * 4..index * 4 + 4).and_then(|bytes| bytes.try_into().ok()).ok_or(EARLY)?;
-    usize::try_from(u32::from_le_bytes(bytes)).map_err(|_| EARLY)
+/// A checksum against accidents. Whoever can write a bundle can write its checksums.
+#[allow(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+fn checksum(bytes: &[u8]) -> u32 {
+    xxh64(bytes, 0) as u32
 }
 
 /// The checksum of a whole bundle: the first 16 bytes of a SHA-256, in hexadecimal digits.

@@ -6,18 +6,23 @@
 //! opened only where the set matches. Both are compressed with a dictionary that all share.
 //!
 //! ```text
-//! pillion-bundle-2:<checksum>:<base64url>
+//! pillion-bundle-3:<checksum>:<base64url>
 //! ```
 //!
-//! Where a set asks for a stored version of itself (`injectionStrategy.revision`), whoever makes the bundle finds it, and
-//! the set has it with it: the policy need not ask the cluster then.
+//! [`sections`] describes how the bytes are arranged, [`layout`] what is in them. A section that a reader does not know and
+//! can do without is passed over, so most changes need no new format. [`Bundle::read`] has an arm for each format that is
+//! read: a new format is a new arm, and bundles of the formats before it stay readable.
 //!
-//! The checksum is over the rest and is verified where there is time ([`Bundle::verify`]); each body has one of its own,
+//! If a set asks for a stored version of itself (`injectionStrategy.revision`), the command or the controller that makes the
+//! bundle finds that version and puts it beside the set: the policy need not ask the cluster then.
+//!
+//! The checksum is over the rest and is verified if there is time ([`Bundle::verify`]); each body has one of its own,
 //! which is verified whenever it is opened. The same sets give the same text.
 
 mod anchors;
 pub mod config_map;
 mod layout;
+mod sections;
 mod write;
 
 #[cfg(test)]
@@ -28,6 +33,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use self::layout::{Parts, Room};
+use self::sections::EARLY;
 use crate::json::{self, Object};
 use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
@@ -35,10 +41,10 @@ use crate::sidecar_set::prepare::{stamp, stamp_with};
 
 pub use write::write;
 
-/// The format of bundles that is written and read. Format 1 had no digests, and another checksum.
-pub const FORMAT: u32 = 2;
+/// The format of bundles that is written and read. Formats 1 and 2 were never released.
+pub const FORMAT: u32 = 3;
 /// What every bundle of this format starts with.
-pub const PREFIX: &str = "pillion-bundle-2:";
+pub const PREFIX: &str = "pillion-bundle-3:";
 /// What bundles of every format start with.
 pub(crate) const FAMILY: &str = "pillion-bundle-";
 
@@ -50,9 +56,12 @@ pub enum BundleError {
     NotABundle,
     /// It was made by an older or a newer Pillion.
     #[error(
-        "has the format {0}, and this policy reads format {FORMAT}; update the policy, or make the bundle with a `pillion` of its version"
+        "has the format {0}, and this policy reads format {FORMAT}; make it anew with `pillion bundle`, or update the policy if that is older"
     )]
-    Format(String),
+    Format(u32),
+    /// It was made by a newer Pillion, and says something that may not be passed over.
+    #[error("has a section \"{0}\", which this policy does not know; update the policy")]
+    Section(String),
     /// More comes out of it than its length allows.
     #[error(
         "holds SidecarSets that are too long together; make a bundle of fewer SidecarSets, or use bundleRef, whose shards hold those of some namespaces each"
@@ -110,19 +119,22 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError`], as far as the beginning tells.
     pub fn read(text: &'a [u8]) -> Result<Self, BundleError> {
-        let Some(rest) = text.strip_prefix(PREFIX.as_bytes()) else {
-            let format = text.strip_prefix(FAMILY.as_bytes()).and_then(split);
-            return Err(format.map_or(BundleError::NotABundle, |(format, _)| {
-                BundleError::Format(str::from_utf8(format).unwrap_or_default().to_owned())
-            }));
-        };
-        let (checksum, data) = split(rest).ok_or(BundleError::Damaged("it ends early"))?;
-        Ok(Self { checksum, parts: Parts::read(data)? })
+        let (format, rest) = text.strip_prefix(FAMILY.as_bytes()).and_then(split).ok_or(BundleError::NotABundle)?;
+        match format {
+            b"3" => {
+                let (checksum, data) = split(rest).ok_or(EARLY)?;
+                Ok(Self { checksum, parts: Parts::read(data)? })
+            }
+            other => {
+                let format = str::from_utf8(other).ok().and_then(|format| format.parse().ok());
+                Err(format.map_or(BundleError::NotABundle, BundleError::Format))
+            }
+        }
     }
 
     /// How many sets it holds.
     pub fn len(&self) -> usize {
-        self.parts.sets
+        self.parts.count
     }
 
     /// Whether it holds none.
@@ -200,10 +212,9 @@ impl<'a> Bundle<'a> {
         dictionary.extend_from_slice(head);
         let body = self.parts.body(index, dictionary, room);
         dictionary.truncate(length);
-        let body = body?;
-        let mut set = document(body.document())?;
+        let mut set = document(&body?)?;
         if set.hash().is_empty() {
-            match body.hashes() {
+            match self.parts.hashes(index)? {
                 Some(hashes) => stamp_with(set.as_value_mut(), hashes),
                 None => stamp(set.as_value_mut()),
             };

@@ -1,9 +1,13 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_codec::base64;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
+use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::sections::{Tag, number};
+use super::write::text_of;
 use super::*;
 use crate::controller_revision::ControllerRevision;
 use crate::select::compiled::CompiledSet;
@@ -136,12 +140,74 @@ fn an_empty_bundle_is_one() {
 #[test]
 fn what_is_no_bundle_of_this_format_says_so() {
     let error = |text: &str| Bundle::read(text.as_bytes()).unwrap_err().to_string();
-    assert_eq!(error(""), "is no bundle: it does not start with \"pillion-bundle-2:\"; make one with `pillion bundle`");
-    assert_eq!(
-        error("pillion-bundle-3:abc:def"),
-        "has the format 3, and this policy reads format 2; update the policy, or make the bundle with a `pillion` of its version"
-    );
-    assert_eq!(error("pillion-bundle-2:abc:AAAA"), "is damaged (it ends early); make it anew with `pillion bundle`");
+    assert_eq!(error(""), "is no bundle: it does not start with \"pillion-bundle-3:\"; make one with `pillion bundle`");
+    for format in [1, 2, 4] {
+        let remedy = "make it anew with `pillion bundle`, or update the policy if that is older";
+        assert_eq!(
+            error(&format!("pillion-bundle-{format}:abc:def")),
+            format!("has the format {format}, and this policy reads format 3; {remedy}")
+        );
+    }
+    assert!(error("pillion-bundle-x:abc:def").starts_with("is no bundle"));
+    assert_eq!(error("pillion-bundle-3:abc:AAAA"), "is damaged (it ends early); make it anew with `pillion bundle`");
+}
+
+/// The sections of a bundle, in their order.
+fn parts_of(text: &str) -> Vec<(Tag, Vec<u8>)> {
+    let data = text.rsplit_once(':').unwrap().1.as_bytes();
+    let data = base64::decode(data, 0, base64::decoded_len(data)).unwrap();
+    let count = number(&data, 0).unwrap();
+    let mut start = 4 + count * 8;
+    (0..count)
+        .map(|index| {
+            let entry = &data[4 + index * 8..][..8];
+            let (first, length) = (start, number(entry, 1).unwrap());
+            start += length;
+            (*entry.first_chunk().unwrap(), data[first..start].to_vec())
+        })
+        .collect()
+}
+
+#[test]
+fn sections_stand_where_the_directory_says() {
+    let text = write(&some());
+    let parts = parts_of(&text);
+    let tags: Vec<&Tag> = parts.iter().map(|(tag, _)| tag).collect();
+    assert_eq!(tags, [b"ANCH", b"ROWS", b"DICT", b"SETS", b"hash"]);
+    assert_eq!(text_of(&parts), text);
+}
+
+#[test]
+fn a_bundle_without_digests_gives_the_same_sets() {
+    let text = write(&some());
+    let mut parts = parts_of(&text);
+    parts.retain(|(tag, _)| tag != b"hash");
+    let without = text_of(&parts);
+    assert!(without.len() < text.len());
+    assert_eq!(Bundle::read(without.as_bytes()).unwrap().verify(), Bundle::read(text.as_bytes()).unwrap().verify());
+}
+
+#[rstest]
+#[case::an_unknown_one_that_has_to_be_known(|parts: &mut Vec<_>| parts.push((*b"NEWS", vec![1])), "has a section \"NEWS\", which this policy does not know; update the policy")]
+#[case::none(Vec::clear, "is damaged (a section is not there); make it anew with `pillion bundle`")]
+#[case::one_twice(|parts: &mut Vec<_>| parts.push((*b"ANCH", vec![])), "is damaged (it has a section twice); make it anew with `pillion bundle`")]
+#[case::one_too_few(|parts: &mut Vec<_>| parts.retain(|(tag, _)| tag != b"DICT"), "is damaged (a section is not there); make it anew with `pillion bundle`")]
+#[case::too_many(|parts: &mut Vec<_>| parts.extend((0..99).map(|n| ([b'x', b'x', b'x', n], vec![]))), "is damaged (it has too many sections); make it anew with `pillion bundle`")]
+#[case::no_rows(|parts: &mut Vec<(Tag, Vec<u8>)>| parts[1].1.clear(), "is damaged (it ends early); make it anew with `pillion bundle`")]
+fn sections_that_cannot_be_read_are_refused(#[case] change: fn(&mut Vec<(Tag, Vec<u8>)>), #[case] says: &str) {
+    let mut parts = parts_of(&write(&some()));
+    change(&mut parts);
+    assert_eq!(Bundle::read(text_of(&parts).as_bytes()).unwrap_err().to_string(), says);
+}
+
+#[test]
+fn digests_are_verified_when_they_are_read() {
+    let mut parts = parts_of(&write(&some()));
+    let hashes = &mut parts[4].1;
+    hashes[5] ^= 1;
+    let text = text_of(&parts);
+    let bundle = Bundle::read(text.as_bytes()).unwrap();
+    assert_eq!(bundle.sets(), Err(BundleError::Damaged("the checksum of a set is another")));
 }
 
 /// Keys and values are few, so that Pods and sets meet.
@@ -189,6 +255,48 @@ proptest! {
         }
     }
 
+    /// A later version can say more, and this one reads what it knows.
+    #[test]
+    fn unknown_sections_that_are_optional_are_passed_over(
+        tag in "[a-z][A-Za-z]{3}", bytes: Vec<u8>, at: Index, labels in labels()
+    ) {
+        let text = write(&some());
+        let mut parts = parts_of(&text);
+        let tag: Tag = *tag.as_bytes().first_chunk().unwrap();
+        prop_assume!(&tag != b"hash");
+        parts.insert(at.index(parts.len() + 1), (tag, bytes));
+        let longer = text_of(&parts);
+        let (bundle, same) = (Bundle::read(longer.as_bytes()).unwrap(), Bundle::read(text.as_bytes()).unwrap());
+        prop_assert_eq!(bundle.verify(), same.verify());
+        prop_assert_eq!(bundle.sets_for("prod", labels.as_object()), same.sets_for("prod", labels.as_object()));
+    }
+
+    #[test]
+    fn a_flipped_byte_is_found(position: Index, by in 1_u8..) {
+        let text = write(&some());
+        let mut bytes = text.into_bytes();
+        let position = position.index(bytes.len());
+        bytes[position] ^= by;
+        let verified = Bundle::read(&bytes).and_then(|bundle| bundle.verify());
+        prop_assert!(verified.is_err(), "byte {position}, by {by}");
+    }
+
+    #[test]
+    fn no_sections_panic(
+        parts in proptest::collection::vec((select(vec!["ANCH", "ROWS", "DICT", "SETS", "hash"]), any::<Vec<u8>>()), 0..6),
+        rows in proptest::collection::vec(0_u32..40, 0..12)
+    ) {
+        let mut parts: Vec<(Tag, Vec<u8>)> =
+            parts.into_iter().map(|(tag, bytes)| (*tag.as_bytes().first_chunk().unwrap(), bytes)).collect();
+        for (_, bytes) in parts.iter_mut().filter(|(tag, _)| tag == b"ROWS") {
+            *bytes = rows.iter().flat_map(|number| number.to_le_bytes()).collect();
+        }
+        let text = text_of(&parts);
+        if let Ok(bundle) = Bundle::read(text.as_bytes()) {
+            let _ = (bundle.verify(), bundle.sets_for("a", None), bundle.sets());
+        }
+    }
+
     /// Whatever is changed, nobody reads anything else than what was written.
     #[test]
     fn damage_is_found(position: Index, digit in select(vec!['A', 'z', '0', '_', '!', 'é'])) {
@@ -203,7 +311,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "(pillion-bundle-2:)?[A-Za-z0-9_:-]*") {
+    fn no_text_panics(text in "(pillion-bundle-3:)?[A-Za-z0-9_:-]*") {
         if let Ok(bundle) = Bundle::read(text.as_bytes()) {
             let _ = (bundle.verify(), bundle.sets_for("a", None), bundle.sets());
         }

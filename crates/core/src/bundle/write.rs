@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pillion_codec::base64;
-use pillion_codec::checksum::checksum;
 use serde_json::Value;
 
 use super::PREFIX;
 use super::anchors::Anchor;
-use super::layout::checksum_of;
-use crate::hash::{self, DIGESTS};
+use super::layout::{self, Document, checksum_of};
+use super::sections::{self, Tag, stored};
+use crate::hash;
 use crate::json::{self, Object};
 use crate::names;
 use crate::select::compiled::{CompiledSet, Scope};
@@ -36,34 +35,30 @@ pub fn write(sets: &[SidecarSet]) -> String {
     sets.sort_by(|one, other| one.name().cmp(other.name()));
     let heads: Vec<String> = sets.iter().map(|set| json::shown(&head(set))).collect();
     let bodies: Vec<String> = sets.iter().map(|set| json::shown(&body(set))).collect();
-    let digests = sets.len() <= DIGESTS_MAX;
-    let digests: Vec<[u8; DIGESTS]> = sets.iter().filter(|_| digests).map(digests_of).collect();
-    let anchors = anchors(&sets);
     let Some(documents) = DICTIONARIES
         .iter()
-        .map(|max| Documents::new(&heads, &bodies, &digests, dictionary(&heads, &bodies, *max)))
+        .map(|max| Documents::new(&heads, &bodies, dictionary(&heads, &bodies, *max)))
         .min_by_key(Documents::cost)
     else {
         return String::new();
     };
+    let anchors = anchors(&sets).into_iter().flat_map(|(hash, set)| [hash.to_le_bytes(), stored(set)]);
+    let mut parts = vec![
+        (layout::ANCHORS, anchors.flatten().collect()),
+        (layout::ROWS, documents.rows.into_iter().flat_map(stored).collect()),
+        (layout::DICTIONARY, documents.dictionary),
+        (layout::SETS, documents.bytes),
+    ];
+    if sets.len() <= DIGESTS_MAX {
+        let digests = sets.iter().map(|set| hash::digests(set.spec(&[]).unwrap_or(&Value::Null)));
+        parts.push((layout::HASHES, digests.flat_map(|digests| layout::hash_row(&digests)).collect()));
+    }
+    text_of(&parts)
+}
 
-    let mut data = Vec::new();
-    let mut put = |number: usize| data.extend(u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
-    put(sets.len());
-    put(anchors.len());
-    put(documents.dictionary.len());
-    put(documents.dictionary_length);
-    put(if digests.is_empty() { 0 } else { DIGESTS });
-    for (hash, set) in anchors {
-        put(hash as usize);
-        put(set);
-    }
-    for number in documents.rows {
-        put(number);
-    }
-    data.extend(documents.dictionary);
-    data.extend(documents.bytes);
-    let data = base64::encode(&data);
+/// The bundle of these sections.
+pub(super) fn text_of(parts: &[(Tag, Vec<u8>)]) -> String {
+    let data = sections::write(parts);
     [PREFIX, &checksum_of(data.as_bytes()), ":", &data].concat()
 }
 
@@ -78,25 +73,17 @@ struct Documents {
 }
 
 impl Documents {
-    fn new(heads: &[String], bodies: &[String], digests: &[[u8; DIGESTS]], mut dictionary: Vec<u8>) -> Self {
-        let compressed_dictionary = lz4_flex::block::compress(&dictionary);
-        let length = dictionary.len();
+    fn new(heads: &[String], bodies: &[String], mut dictionary: Vec<u8>) -> Self {
+        let compressed_dictionary = layout::dictionary_section(&dictionary);
         let (mut rows, mut bytes) = (Vec::new(), Vec::new());
-        for (index, (head, body)) in heads.iter().zip(bodies).enumerate() {
-            let digests: &[u8] = digests.get(index).map_or(&[], |digests| digests);
-            let body = [digests, body.as_bytes()].concat();
-            let compressed = lz4_flex::block::compress_with_dict(head.as_bytes(), &dictionary);
-            rows.extend([bytes.len(), compressed.len(), head.len()]);
-            bytes.extend(compressed);
-            for number in [u32::try_from(body.len()).unwrap_or(u32::MAX), checksum(&body)] {
-                bytes.extend(number.to_le_bytes());
-            }
-            dictionary.extend(head.bytes());
-            bytes.extend(lz4_flex::block::compress_with_dict(&body, &dictionary));
-            dictionary.truncate(length);
+        for (head, body) in heads.iter().zip(bodies) {
+            let document = Document::new(head, body, &mut dictionary);
+            rows.extend([bytes.len(), document.head.len(), head.len()]);
+            bytes.extend(document.head);
+            bytes.extend(document.body);
         }
         rows.extend([bytes.len(), 0, 0]);
-        Self { dictionary: compressed_dictionary, dictionary_length: length, rows, bytes }
+        Self { dictionary: compressed_dictionary, dictionary_length: dictionary.len(), rows, bytes }
     }
 
     /// What this costs a request for which a set is opened, in bytes of a bundle.
@@ -120,10 +107,6 @@ fn body(set: &SidecarSet) -> Value {
     let mut again = bare.clone();
     stamp(&mut again);
     if again == *set.as_value() { bare } else { set.as_value().clone() }
-}
-
-fn digests_of(set: &SidecarSet) -> [u8; DIGESTS] {
-    hash::digests(set.spec(&[]).unwrap_or(&Value::Null))
 }
 
 /// What matching needs of a set.

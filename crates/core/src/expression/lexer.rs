@@ -4,7 +4,6 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 use super::ExpressionError;
-use crate::float;
 use crate::quantity::{Quantity, QuantityError};
 
 /// The suffixes of quantities; exa, micro and nano are not part of the language.
@@ -88,8 +87,8 @@ fn is_number(text: &str) -> bool {
 fn literal(text: String, column: usize) -> Result<Token, ExpressionError> {
     let (number, percent) = text.strip_suffix('%').map_or((text.as_str(), false), |number| (number, true));
     if is_number(number) {
-        return match float::parse(number) {
-            Some(value) if value.is_finite() => Ok(Token::Number(if percent { value / 100.0 } else { value })),
+        return match number.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(Token::Number(if percent { value / 100.0 } else { value })),
             _ => Err(ExpressionError::Overflow { column }),
         };
     }

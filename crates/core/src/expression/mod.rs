@@ -16,7 +16,6 @@ pub use aggregate::{Aggregate, Limits, Mode, Requests, aggregate};
 pub use error::ExpressionError;
 pub use policy::ResourcesPolicy;
 
-use crate::float;
 use crate::quantity::{Format, Quantity};
 use arithmetic::{Operand, Operator};
 
@@ -154,7 +153,7 @@ fn finish(slot: Slot, result: Operand) -> Result<Quantity, ExpressionError> {
     // An overflow here is about the whole expression.
     let overflow = ExpressionError::Overflow { column: 1 };
     match (slot, result) {
-        (_, Operand::Number(number)) if number < 0.0 => Err(ExpressionError::Negative(float::shown(number))),
+        (_, Operand::Number(number)) if number < 0.0 => Err(ExpressionError::Negative(number.to_string())),
         (_, Operand::Quantity(quantity)) if quantity.is_negative() => {
             Err(ExpressionError::Negative(quantity.to_string()))
         }

@@ -3,8 +3,8 @@
 use serde_json::{Number, Value};
 
 use super::{Kind, time};
+use crate::go_json;
 use crate::quantity::Quantity;
-use crate::{float, go_json};
 
 /// What an `int32` or `int64` is called in errors.
 pub(super) const INTEGER: &str = "an integer";
@@ -86,7 +86,7 @@ fn write_integer(out: &mut String, number: &Number, as_float: bool) {
     match number.as_i64() {
         // Up to 2^53 the two are the same; beyond, Go's shortest digits are those of Rust.
         #[expect(clippy::cast_precision_loss, reason = "the loss is what the reference stores")]
-        Some(value) if as_float => out.push_str(&float::shown(value as f64)),
+        Some(value) if as_float => out.push_str(&(value as f64).to_string()),
         Some(value) => out.push_str(&value.to_string()),
         None => out.push_str(number.as_str()),
     }

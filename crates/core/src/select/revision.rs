@@ -6,7 +6,6 @@ use super::draw::draw;
 use super::{Query, Sources};
 use crate::controller_revision::ControllerRevision;
 use crate::field::{FieldPath, joined};
-use crate::float;
 use crate::hash;
 use crate::inject::clash;
 use crate::inject::container::{List, names_in_pod};
@@ -96,16 +95,14 @@ pub(crate) fn percentage(text: &str) -> Option<f64> {
         return None;
     }
     let number = parts.concat();
-    let (sign, number) = match number.strip_prefix('-') {
-        Some(number) => (-1.0, number),
-        None => (1.0, number.strip_prefix('+').unwrap_or(&number)),
+    let value: f64 = number.parse().ok()?;
+    // Go takes `inf`, but neither a number that is too large for a float, nor a NaN with a sign.
+    let is_refused = if value.is_nan() {
+        number.starts_with(['+', '-'])
+    } else {
+        value.is_infinite() && number.contains(|one: char| one.is_ascii_digit())
     };
-    let value = match number.to_ascii_lowercase().as_str() {
-        "inf" | "infinity" => f64::INFINITY,
-        "nan" => f64::NAN,
-        _ => float::parse(number)?,
-    };
-    Some(sign * value / 100.0)
+    (!is_refused).then_some(value / 100.0)
 }
 
 /// The candidate that the Pod says it was injected with, where its containers are there: the API server gives every

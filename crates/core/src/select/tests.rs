@@ -226,6 +226,32 @@ fn partial_revisions(#[case] strategy: Value, #[case] expected: Result<&str, &st
     }
 }
 
+#[rstest]
+#[case::whole("50%", Some(0.5))]
+#[case::sign("+50%", Some(0.5))]
+#[case::negative("-50%", Some(-0.5))]
+#[case::no_fraction("5.%", Some(0.05))]
+#[case::no_whole(".5%", Some(0.005))]
+#[case::exponent("5E+1%", Some(0.5))]
+#[case::digit_separators("1_0.2_5%", Some(0.1025))]
+#[case::infinite("inf%", Some(f64::INFINITY))]
+#[case::infinite_with_a_sign("-Infinity%", Some(f64::NEG_INFINITY))]
+#[case::too_large("1e400%", None)]
+#[case::not_a_number_with_a_sign("+nan%", None)]
+#[case::no_number("%", None)]
+#[case::point_alone(".%", None)]
+#[case::exponent_alone("e5%", None)]
+#[case::exponent_without_digits("1e%", None)]
+#[case::two_points("1.2.3%", None)]
+#[case::two_signs("--1%", None)]
+#[case::separator_at_the_end("1_%", None)]
+#[case::two_separators("1__0%", None)]
+#[case::space(" 1%", None)]
+#[case::no_percentage("50", None)]
+fn m4_a_partition_is_a_number_that_go_reads(#[case] text: &str, #[case] share: Option<f64>) {
+    assert_eq!(revision::percentage(text), share);
+}
+
 #[test]
 fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() {
     let half = json!({"partition": "50%"});

@@ -178,7 +178,7 @@ fn every_field_is_decoded() {
 )]
 #[case::bundle(
     json!({"bundle": "x"}),
-    "bundle: Invalid value: is no bundle: it does not start with \"pillion-bundle-2:\"; make one with `pillion bundle`"
+    "bundle: Invalid value: is no bundle: it does not start with \"pillion-bundle-3:\"; make one with `pillion bundle`"
 )]
 #[case::bundle_list(
     json!({"bundle": []}), "bundle: Invalid value: must be a string that `pillion bundle` made, found a list"

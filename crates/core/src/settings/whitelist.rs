@@ -44,7 +44,7 @@ pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         for expression in rule.items(EXPRESSIONS) {
             let text = expression.own_text();
             if let Err(wrong) = Pattern::new(text) {
-                errors.invalid(&expression.place, text, &wrong);
+                errors.invalid(&expression.place, text, &wrong.to_string());
             }
         }
     }

@@ -163,7 +163,7 @@ mod tests {
 
     #[rstest]
     #[case::settings(json!({"sidecarSets": []}), Role::Settings)]
-    #[case::settings_with_a_bundle(json!({"bundle": "pillion-bundle-2:a:b"}), Role::Settings)]
+    #[case::settings_with_a_bundle(json!({"bundle": "pillion-bundle-3:a:b"}), Role::Settings)]
     #[case::another_bundle(json!({"bundle": "trust.pem"}), Role::Other)]
     #[case::misspelt_settings(json!({"sidecarsets": []}), Role::Settings)]
     #[case::values_of_a_chart(json!({"image": "a", "serviceAccounts": {}, "featureGates": {}}), Role::Other)]

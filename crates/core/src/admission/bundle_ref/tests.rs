@@ -164,7 +164,7 @@ const RUNNING: &str = "check that Pillion's controller is running";
 #[case::silent(Err(Failure::Unavailable), "could not be read", "try again")]
 #[case::no_object(Ok(Some(json!([]))), "has no data.bundle", RUNNING)]
 #[case::no_bundle(holding(""), "has no data.bundle", RUNNING)]
-#[case::damaged(holding("pillion-bundle-2:0:AAAA"), "is damaged", RUNNING)]
+#[case::damaged(holding("pillion-bundle-3:0:AAAA"), "is damaged", RUNNING)]
 #[case::newer(
     holding("pillion-bundle-7:0:AAAA"),
     "has a bundle of another format",

@@ -142,7 +142,7 @@ const TIME_AT: &str = "/metadata/annotations/pillion.dev~1bundle-time";
 #[case::an_empty_text("/data/bundle", json!(" \n"), Fault::Empty)]
 #[case::no_text("/data/bundle", json!({}), Fault::Empty)]
 #[case::another_text("/data/bundle", json!("sets"), Fault::Damaged)]
-#[case::half_a_bundle("/data/bundle", json!("pillion-bundle-2:0:AAAA"), Fault::Damaged)]
+#[case::half_a_bundle("/data/bundle", json!("pillion-bundle-3:0:AAAA"), Fault::Damaged)]
 #[case::another_format("/data/bundle", json!("pillion-bundle-9:x:y"), Fault::Format)]
 #[case::no_annotations("/metadata/annotations", Value::Null, Fault::Undated)]
 #[case::no_time(TIME_AT, Value::Null, Fault::Undated)]
