@@ -1,10 +1,12 @@
 //! No input costs more than its length (`serviceaccounts.md` E18).
 //!
 //! [`samples`] are inputs of every kind, [`place`] finds each list, map, text and number in them, [`grow`] makes one of
-//! these longer, [`survey`] evaluates the module with the results and judges what it took. Nothing names a field: one that
-//! is added to a sample, or to the core's tables of fields, grows like the others.
+//! these longer, [`mix`] several of them at once, [`survey`] evaluates the module with the results, [`judge`] says what they
+//! may take. Nothing names a field: one that is added to a sample, or to the core's tables of fields, grows like the others.
 
 pub mod grow;
+pub mod judge;
+pub mod mix;
 pub mod place;
 pub mod samples;
 pub mod survey;
