@@ -80,14 +80,14 @@ impl<'a> Case<'a> {
     pub fn judge_product(&self, counter: &Counter, alone: [Took; 2]) -> Option<String> {
         let judged = || {
             let both = evaluate(counter, &self.grown(PAIRED))?;
-            if product_may_be_costly(self.sample.base, alone, both) { self.whole(counter) } else { Ok(None) }
+            if product_may_be_costly(self.sample.base, alone, both) { self.in_full(counter) } else { Ok(None) }
         };
         self.told(judged())
     }
 
     /// The finding, if the sample takes more than it may when its places grow to a mebibyte, each by as many bytes.
     pub fn judge_whole(&self, counter: &Counter) -> Option<String> {
-        self.told(self.whole(counter))
+        self.told(self.in_full(counter))
     }
 
     fn judged(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
@@ -109,7 +109,7 @@ impl<'a> Case<'a> {
         // A few kibibytes say little about a mebibyte: the longer the input, the less a list that is moved once matters.
         let longer = evaluate(counter, &self.grown(8 * STEP))?;
         let longest = evaluate(counter, &self.grown(16 * STEP))?;
-        if may_be_costly([twice, longer, longest]) { self.whole(counter) } else { Ok(None) }
+        if may_be_costly([twice, longer, longest]) { self.in_full(counter) } else { Ok(None) }
     }
 
     fn told(&self, judged: anyhow::Result<Option<String>>) -> Option<String> {
@@ -117,10 +117,14 @@ impl<'a> Case<'a> {
         Some(format!("{}: {wrong}", self.name()))
     }
 
-    fn whole(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
-        let room = usize::try_from(LENGTH.saturating_sub(self.sample.base.bytes))?;
-        let took = evaluate(counter, &self.grown(room / self.growths.len().max(1)))?;
-        Ok(costly(took))
+    /// At a mebibyte, and at lengths below it: what is dear at one length may be refused at another. A shorter input may
+    /// take as much as a mebibyte does: 16,384 values of the shortest kind are read whatever the length of the input.
+    fn in_full(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
+        let room = usize::try_from(LENGTH.saturating_sub(self.sample.base.bytes))? / self.growths.len().max(1);
+        for bytes in [room / 16, room / 4] {
+            evaluate(counter, &self.grown(bytes))?;
+        }
+        Ok(costly(evaluate(counter, &self.grown(room))?))
     }
 }
 
@@ -143,7 +147,7 @@ pub fn each(samples: &[Sample]) -> Vec<Case<'_>> {
     let mut cases = Vec::new();
     for sample in samples {
         let input = &sample.input;
-        for place in place::distinct(input.document()).into_iter().filter(|place| input.is_about(place)) {
+        for place in place::distinct(input.document()).into_iter().filter(|place| input.grows_alone(place)) {
             let is_text = !matches!(place.part, Part::List | Part::Map);
             if is_text && !texts.insert((input.function(), place.clone())) {
                 continue;

@@ -1,6 +1,6 @@
-//! The property that every input stays within so many instructions and so much memory for each of its bytes.
+//! The property that every input of less than a mebibyte stays within its bounds.
 
-use pillion_bench::cost::judge::{BOUNDS, LENGTH, costly};
+use pillion_bench::cost::judge::{BOUNDS, LENGTH};
 use pillion_bench::cost::mix::{self, Mix, Share};
 use pillion_bench::cost::survey;
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ const CASES: u32 = 48;
 /// The numbers behind the inputs are the same in every run: a longer run begins with the inputs of a shorter one. A
 /// counter-example is told as the fewest places, each with the least growth, that still cost too much.
 #[test]
-fn e18_any_input_stays_within_its_price() {
+fn e18_any_input_stays_within_the_bounds() {
     let Some((counter, samples)) = surveyed() else { return };
     let mixes = select((0..samples.len()).collect::<Vec<_>>()).prop_flat_map(|index| {
         let growths = mix::growths(&samples[index]);
@@ -30,8 +30,7 @@ fn e18_any_input_stays_within_its_price() {
         let input = mix.input();
         prop_assert!(input.length().unwrap() < LENGTH, "{mix:?}: too long");
         let took = survey::evaluate(counter, &input).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        prop_assert_eq!(costly(took), None);
-        prop_assert!(took.instructions <= BOUNDS.instructions);
+        prop_assert!(took.instructions <= BOUNDS.instructions, "{took:?}");
         Ok(())
     });
     if let Err(error) = ran {
