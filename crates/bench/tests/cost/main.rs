@@ -69,9 +69,6 @@ const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/accept
 #[case::secrets_of_an_account("guard/account/update", [
     "/request/object/secrets".to_owned(), format!("{OLD}/secrets"),
 ])]
-#[case::mounts_and_volumes_isolated("pod/isolate", [
-    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
-])]
 #[case::values_and_other_sets("sidecarset/create", [
     format!("{OBJECT}/selector/matchExpressions/0/values"), "/settings/sidecarSets".to_owned(),
 ])]

@@ -55,6 +55,9 @@ fn e18_all_pairs() {
 #[case::mounts_and_volumes_of_a_set("sidecarset/create", [
     format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
 ])]
+#[case::mounts_and_volumes_isolated("pod/isolate", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
 fn e18_known_pairs_at_a_mebibyte(#[case] sample: &str, #[case] pointers: [String; 2]) {
     judge_pair(sample, &pointers);
 }
