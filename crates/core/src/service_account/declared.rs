@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::names;
 use super::permissions::{self, Oversize, PolicyRule, listed};
-use crate::field::{Cause, FieldError, FieldPath, Report};
+use crate::field::{Cause, ERRORS_MAX, FieldError, FieldPath, Report};
 use crate::format;
 use crate::json;
 use crate::sidecar_set::SidecarSet;
@@ -215,6 +215,14 @@ const CLUSTER_SCOPED: [&str; 10] = [
 
 /// V6: what the API server would refuse in a Role, and what RBAC never grants.
 fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
+    if errors.is_full() {
+        return;
+    }
+    let mut warn = |warning: String| {
+        if warnings.len() < ERRORS_MAX {
+            warnings.push(warning);
+        }
+    };
     let groups = listed(rule.api_groups.as_ref());
     let resources = listed(rule.resources.as_ref());
     let names = listed(rule.resource_names.as_ref());
@@ -234,21 +242,21 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>,
         ));
     }
     for (index, name) in names.iter().enumerate() {
-        if name.is_empty() {
+        if name.is_empty() && !errors.is_full() {
             let path = path.child("resourceNames").index(index);
             errors.push(FieldError::invalid(&path, "", "\"\" is no name; leave resourceNames out for every object"));
         }
     }
     for verb in rule.verbs.iter().map(String::as_str) {
         if !names.is_empty() && matches!(verb, "create" | "deletecollection") {
-            warnings.push(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
+            warn(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
         } else if !VERBS.contains(&verb) {
-            warnings.push(format!("{path}: no API of Kubernetes asks for the verb \"{verb}\""));
+            warn(format!("{path}: no API of Kubernetes asks for the verb \"{verb}\""));
         }
     }
     for resource in resources {
         if CLUSTER_SCOPED.contains(&resource.split('/').next().unwrap_or_default()) {
-            warnings.push(format!(
+            warn(format!(
                 "{path}: \"{resource}\" belongs to no namespace, and the merged Role is of one: it grants nothing"
             ));
         }
@@ -257,8 +265,9 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>,
         [("verbs", rule.verbs.as_slice()), ("apiGroups", groups), ("resources", resources), ("resourceNames", names)];
     for (field, texts) in lists {
         let mut seen = BTreeSet::new();
-        let again = texts.iter().filter(|text| !seen.insert(*text));
-        warnings.extend(again.map(|text| format!("{path}.{field}: \"{text}\" is there twice")));
+        for text in texts.iter().filter(|text| !seen.insert(*text)) {
+            warn(format!("{path}.{field}: \"{text}\" is there twice"));
+        }
     }
 }
 
