@@ -1,0 +1,56 @@
+//! `serviceAccounts.denyPermissions`: PolicyRules, each of which denies something (P4).
+
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
+
+use crate::service_account::permissions::{self, Atom};
+
+/// A PolicyRule that denies something: a rule that forgets one of its lists would deny nothing.
+#[derive(Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(title = "PolicyRule"))]
+#[serde(deny_unknown_fields, rename_all = "camelCase", expecting = "a PolicyRule")]
+pub(crate) struct DeniedRule {
+    /// API groups; the core group is `""`, and `*` is all of them.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    api_groups: Vec<String>,
+    /// Resources, and subresources as in `pods/log`; `*` is all of them.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    resources: Vec<String>,
+    /// Verbs; `*` is all of them.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    verbs: Vec<String>,
+    /// The only objects that it is for; absent: all.
+    #[serde(default)]
+    resource_names: Vec<String>,
+    /// Accepted as a part of PolicyRules: no SidecarSet can grant access to URLs.
+    #[serde(default, rename = "nonResourceURLs")]
+    non_resource_urls: Vec<String>,
+}
+
+/// Reads PolicyRules as the permissions that they stand for.
+///
+/// # Errors
+/// A rule has another shape, or the rules stand for too many permissions (E18).
+pub(crate) fn atoms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Atom>>, D::Error> {
+    let rules = Vec::<DeniedRule>::deserialize(deserializer)?;
+    let rules = rules.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>().map_err(D::Error::custom)?;
+    permissions::check_size(&rules).map_err(D::Error::custom)?;
+    Ok(Some(permissions::atoms(&rules)))
+}
+
+/// Reads a list that has an item.
+///
+/// # Errors
+/// It is empty, or no list of these items.
+pub(crate) fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let items = Vec::deserialize(deserializer)?;
+    if items.is_empty() {
+        return Err(D::Error::custom("must not be empty; \"*\" is all of them"));
+    }
+    Ok(items)
+}
