@@ -1,12 +1,13 @@
 //! `serviceAccounts.denyPermissions`: PolicyRules, each of which denies something (P4).
 
+use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::service_account::permissions::{self, Atom};
 
 /// A PolicyRule that denies something: a rule that forgets one of its lists would deny nothing.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(title = "PolicyRule"))]
 #[serde(deny_unknown_fields, rename_all = "camelCase", expecting = "a PolicyRule")]
 pub(crate) struct DeniedRule {
@@ -26,8 +27,16 @@ pub(crate) struct DeniedRule {
     #[serde(default)]
     resource_names: Vec<String>,
     /// Accepted as a part of PolicyRules: no SidecarSet can grant access to URLs.
+    #[expect(dead_code, reason = "only its type is checked")]
     #[serde(default, rename = "nonResourceURLs")]
     non_resource_urls: Vec<String>,
+}
+
+impl From<DeniedRule> for Value {
+    fn from(rule: DeniedRule) -> Self {
+        let DeniedRule { api_groups, resources, verbs, resource_names, .. } = rule;
+        json!({"apiGroups": api_groups, "resources": resources, "verbs": verbs, "resourceNames": resource_names})
+    }
 }
 
 /// Reads PolicyRules as the permissions that they stand for.
@@ -36,7 +45,7 @@ pub(crate) struct DeniedRule {
 /// A rule has another shape, or the rules stand for too many permissions (E18).
 pub(crate) fn atoms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Atom>>, D::Error> {
     let rules = Vec::<DeniedRule>::deserialize(deserializer)?;
-    let rules = rules.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>().map_err(D::Error::custom)?;
+    let rules: Vec<Value> = rules.into_iter().map(Value::from).collect();
     permissions::check_size(&rules).map_err(D::Error::custom)?;
     Ok(Some(permissions::atoms(&rules)))
 }

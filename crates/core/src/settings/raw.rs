@@ -1,6 +1,7 @@
 //! The settings as they are written, and what is made of them.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::bundle_ref::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
@@ -24,15 +25,18 @@ const WHITELIST: &str = "patchPodMetadataWhitelist";
 const BUNDLE_REF: &str = "bundleRef";
 
 /// The settings of a Kubewarden policy that runs Pillion.
+//
+// The manifests are taken out of their lists before, and the whitelist stays JSON: only their shape is read here.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
 pub(super) struct RawSettings {
     /// What is injected.
-    #[cfg_attr(feature = "schema", schemars(example = super::schema::sidecar_sets()))]
-    sidecar_sets: Vec<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Value>", extend("default" = []), example = super::schema::sidecar_sets()))]
+    sidecar_sets: Vec<IgnoredAny>,
     /// Stored versions that `injectionStrategy.revision` names.
-    controller_revisions: Vec<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Value>", extend("default" = [])))]
+    controller_revisions: Vec<IgnoredAny>,
     /// More SidecarSets, compiled into one string by `pillion bundle`. It is cheaper for the policy server, which copies the
     /// settings for every request.
     #[cfg_attr(feature = "schema", schemars(extend("pattern" = "^(pillion-bundle-2:|$)")))]

@@ -13,11 +13,21 @@ pub(super) const DURATION: &str = "^[+]?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|\u
 /// The schema (draft 2020-12) of the settings. Of the manifests in `sidecarSets` and `controllerRevisions` it says nothing.
 pub fn of_settings() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut schema =
-        settings.with_transform(RecursiveTransform(allow_nulls)).into_generator().into_root_schema_for::<RawSettings>();
+    let mut schema = settings
+        .with_transform(RecursiveTransform(allow_nulls))
+        .with_transform(RecursiveTransform(describe_in_one_line))
+        .into_generator()
+        .into_root_schema_for::<RawSettings>();
     schema.insert("title".to_owned(), "Settings of the Pillion policy".into());
     schema.insert("type".to_owned(), json!(["object", "null"]));
     schema.to_value()
+}
+
+/// Comments in the code are broken into lines.
+fn describe_in_one_line(schema: &mut Schema) {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
 }
 
 /// `null` stands for an absent member, unless the member has to be there; the types know nothing of it, since nulls are
