@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::naming;
-use crate::field::Place;
-use crate::field::{Cause, FieldError, Report};
+use crate::field::{Cause, FieldError, Place, Report};
 use crate::json;
 
 /// Takes the items of a list out of the settings; the list stays, empty. serde would take each manifest apart and build it

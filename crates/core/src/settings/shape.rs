@@ -5,48 +5,65 @@ use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use super::strict::Strict;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath};
 
-/// How often a value is read at most, and how many errors are found. Each costs another reading (E18).
-const READINGS_MAX: usize = 16;
+/// How many errors are found at most.
+const ERRORS_MAX: usize = 16;
 
 /// Reads a value; `T`'s default, and errors, if that is impossible. serde stops at the first error, so what that is about
-/// is taken out of `value`, and the rest is read again.
+/// is taken out of `value`, with everything that was read before it, and the rest is read: nothing is read twice (E18).
 pub(super) fn read<T>(value: &mut Value, errors: &mut Vec<FieldError>) -> T
 where
     T: for<'de> Deserialize<'de> + Default,
 {
-    let before = errors.len();
-    for _ in 0..READINGS_MAX {
+    let mut taken: Vec<Path> = Vec::new();
+    for _ in 0..ERRORS_MAX {
         let error = match serde_path_to_error::deserialize::<_, T>(Strict(value)) {
             Ok(read) => return read,
             Err(error) => error,
         };
         let path = error.path().clone();
         let error = error.into_inner().at(&field_path(&path));
-        // That a member is missing is news unless it was there, and wrong.
-        if !errors.iter().skip(before).any(|known| known.path == error.path) {
+        let is_taken = error.cause == Cause::Required && taken.iter().any(|taken| is_in(taken, &path));
+        if !is_taken {
             errors.push(error);
         }
         if !take_out(value, &path) {
             break;
         }
+        taken.push(path);
     }
     T::default()
 }
 
-/// Takes the member out of its object to which a path leads; if the path leads into a list, the list.
+/// Whether a path leads into the object at another: an object out of which something was taken cannot be told to lack it.
+fn is_in(path: &Path, object: &Path) -> bool {
+    let [path, object] = [path, object].map(|path| path.iter().map(Segment::to_string).collect::<Vec<_>>());
+    path.len() > object.len() && path.starts_with(&object)
+}
+
+/// Takes the member to which a path leads out of its object, with all members before it there and above; if the path leads
+/// into a list, the list.
 fn take_out(value: &mut Value, path: &Path) -> bool {
-    let keys: Vec<&str> = path
+    let mut keys = path
         .iter()
         .map_while(|segment| match segment {
             Segment::Map { key } => Some(key.as_str()),
             _ => None,
         })
-        .collect();
-    let Some((last, above)) = keys.split_last() else { return false };
-    let parent = above.iter().try_fold(value, |value, key| value.get_mut(*key)).and_then(Value::as_object_mut);
-    parent.is_some_and(|parent| parent.remove(*last).is_some())
+        .peekable();
+    let mut next = Some(value);
+    while let Some(key) = keys.next() {
+        let Some(members) = next.and_then(Value::as_object_mut) else { return false };
+        let is_last = keys.peek().is_none();
+        let rest = std::mem::take(members).into_iter().skip_while(|(member, _)| member != key);
+        *members = rest.skip(usize::from(is_last)).collect();
+        if is_last {
+            return true;
+        }
+        next = members.get_mut(key);
+    }
+    false
 }
 
 fn field_path(path: &Path) -> FieldPath {
@@ -102,6 +119,10 @@ mod tests {
     #[case::a_wrong_member_is_not_a_missing_one(
         json!({"inner": {"name": 1}}), &["inner.name: Invalid value: must be a string, found a number"]
     )]
+    #[case::what_was_read_before_an_error_is_not_missing(
+        json!({"inner": {"name": "a", "size": 1}, "flag": true, "list": 1}),
+        &["inner.size: Unknown field: known here: name", "list: Invalid value: must be a list, found a number"]
+    )]
     #[case::variant_of_another_type(json!({"choice": 1}), &["choice: Invalid value: must be a string, found a number"])]
     #[case::boolean(json!({"flag": "true"}), &["flag: Invalid value: must be true or false, found a string"])]
     #[case::number(json!({"flag": 1.50}), &["flag: Invalid value: must be true or false, found a number"])]
@@ -126,7 +147,7 @@ mod tests {
         let mut value = (0..100).map(|index| (format!("key{index}"), json!(1))).collect();
         let mut errors = Vec::new();
         read::<Example>(&mut value, &mut errors);
-        assert_eq!(errors.len(), READINGS_MAX);
+        assert_eq!(errors.len(), ERRORS_MAX);
     }
 
     #[rstest]
