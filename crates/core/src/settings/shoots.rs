@@ -25,7 +25,7 @@ pub struct ShootSettings {
     /// Whether these rules are on. Without it, every object is accepted.
     pub enabled: bool,
     /// The dotted paths at which objects hold a kubeAPIServer. An empty list stands for the paths of Shoot, Garden and
-    /// ManagedSeedSet.
+    /// `ManagedSeedSet`.
     // The paths of the configs, `serviceAccountConfig` included.
     #[serde(rename = "pathPrefixes", deserialize_with = "paths")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Prefix>", extend("default" = [])))]

@@ -33,6 +33,7 @@ pub(super) struct Whitelist {
 struct Rule {
     /// Labels of the SidecarSets that the rule is for; absent: all of them.
     #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
+    #[expect(clippy::zero_sized_map_values, reason = "an object whose labels are judged later")]
     selector: Option<BTreeMap<String, IgnoredAny>>,
     /// Regular expressions (RE2), matched anywhere in the key of an annotation.
     allowed_annotation_key_exprs: Vec<String>,
