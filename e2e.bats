@@ -580,12 +580,12 @@ no_bundle() {
 
 @test "settings: a feature gate that nobody knows" {
   settings '.featureGates.Typo = true'
-  settings_refused 'featureGates: Unsupported value: "Typo"'
+  settings_refused 'featureGates.Typo: Unknown field'
 }
 
 @test "settings: a feature gate that is a string" {
   settings '.featureGates.EnableSortSidecarContainerByName = "true"'
-  settings_refused 'featureGates[EnableSortSidecarContainerByName]'
+  settings_refused 'featureGates.EnableSortSidecarContainerByName: '
 }
 
 @test "settings: a system namespace that cannot exist" {

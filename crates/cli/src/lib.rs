@@ -18,7 +18,6 @@ pub mod report;
 pub mod schema;
 pub mod status;
 pub mod terminal;
-pub mod words;
 pub mod workload;
 pub mod yaml;
 

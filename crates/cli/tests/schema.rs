@@ -7,9 +7,8 @@ use std::sync::LazyLock;
 
 use assert_cmd::Command;
 use jsonschema::Validator;
-use pillion::schema::{self, markdown, settings::SETTINGS};
+use pillion::schema::{self, markdown, members};
 use pillion_core::field::{Cause, FieldError};
-use pillion_core::gates::Gates;
 use pillion_core::service_account::permissions::Atom;
 use pillion_core::settings::Settings;
 use pillion_testkit::module::workspace;
@@ -175,7 +174,7 @@ fn values_that_validation_refuses_are_not_valid(#[case] spec: Value) {
 fn is_shape(error: &FieldError) -> bool {
     let path = error.path.as_str();
     let is_of_manifest = ["kind", "apiVersion"].iter().any(|key| path.ends_with(&format!("].{key}")));
-    let is_of_settings = ["featureGates", "role"].contains(&path) || path.starts_with("serviceAccounts.");
+    let is_of_settings = path == "role" || path.starts_with("serviceAccounts.");
     match error.cause {
         Cause::Unknown | Cause::Forbidden => true,
         Cause::Type => error.value.is_none(),
@@ -233,30 +232,58 @@ proptest! {
     }
 }
 
+/// Whatever the schema says stands in for an absent value decodes to what stands in.
 #[test]
-fn the_policy_has_every_setting_of_the_table() {
-    for setting in &SETTINGS {
-        let with = |value: Value| Settings::decode(json!({ setting.name: value }));
-        assert!(with(Value::Null).is_ok(), "{}", setting.name);
-        let errors = with(json!({"no such key": 1})).err().unwrap_or_default();
-        assert!(
-            errors.iter().all(|error| error.path.as_str() != setting.name || error.cause != Cause::Unknown),
-            "{}",
-            setting.name
-        );
+fn defaults_of_the_schema_are_those_of_the_policy() {
+    // P4 as rules is another order of the same permissions.
+    let sorted = |mut settings: Settings| {
+        let mut denied = settings.service_accounts.denied().into_owned();
+        denied.sort();
+        settings.service_accounts.deny_permissions = Some(denied);
+        settings
+    };
+    let mut seen = 0;
+    for setting in ["", "featureGates", "serviceAccounts", "shoots"] {
+        for (name, schema) in members(setting).filter(|(_, schema)| schema.get("default").is_some()) {
+            let member = json!({name: schema["default"]});
+            let settings = if setting.is_empty() { member } else { json!({ setting: member }) };
+            let decoded = Settings::decode(settings.clone()).unwrap_or_else(|errors| panic!("{errors:?}: {settings}"));
+            assert_eq!(sorted(decoded), sorted(Settings::default()), "{settings}");
+            seen += 1;
+        }
     }
-    for gate in Gates::NAMES {
-        let is_taken = Settings::decode(json!({"featureGates": {gate: true}})).is_ok();
-        assert_eq!(OF_SETTINGS.is_valid(&json!({"featureGates": {gate: true}})), is_taken, "{gate}");
+    assert_eq!(seen, 9 + 3 + 16 + 4);
+}
+
+/// The policy takes every choice that the schema names, and no other.
+#[test]
+fn choices_of_the_schema_are_those_of_the_policy() {
+    let mut seen = 0;
+    for setting in ["", "serviceAccounts", "shoots"] {
+        for (name, schema) in members(setting) {
+            let with = |choice: &str| {
+                let member = json!({name: choice});
+                Settings::decode(if setting.is_empty() { member } else { json!({ setting: member }) })
+            };
+            for choice in markdown::choices(schema) {
+                assert!(with(choice).is_ok(), "{setting} {name} {choice}");
+                assert!(with(&choice.to_lowercase()).is_err(), "{setting} {name} {choice}");
+                seen += 1;
+            }
+        }
     }
+    assert_eq!(seen, 4 + 12 + 4);
 }
 
 #[test]
 fn examples_of_settings_are_valid() {
-    for setting in SETTINGS.iter().filter(|setting| !setting.example.is_empty()) {
-        let settings: Value = serde_saphyr::from_str(setting.example).unwrap();
-        assert_eq!(Settings::decode(settings.clone()).unwrap().validate(), [], "{}", setting.name);
-        assert_eq!(problems(&settings), Vec::<String>::new(), "{}", setting.name);
+    let examples: Vec<(&str, &Value)> =
+        members("").filter_map(|(name, schema)| Some((name, schema.get("examples")?.get(0)?))).collect();
+    assert!(examples.len() >= 9, "{examples:?}");
+    for (name, example) in examples {
+        let settings = json!({name: example});
+        assert_eq!(Settings::decode(settings.clone()).unwrap().validate(), [], "{name}");
+        assert_eq!(problems(&settings), Vec::<String>::new(), "{name}");
     }
 }
 
@@ -314,7 +341,7 @@ fn the_reference_has_every_heading_that_it_links_to() {
         .map(|line| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-"))
         .collect();
     let links: Vec<&str> = reference.split("](#").skip(1).map(|rest| rest.split_once(')').unwrap().0).collect();
-    assert!(links.len() > SETTINGS.len());
+    assert!(links.len() > members("").count());
     for link in links {
         assert!(headings.iter().any(|heading| heading == link), "{link}");
     }
@@ -344,8 +371,7 @@ fn the_documentation_is_what_the_schema_says() {
         ("annotations", markdown::annotations()),
         ("sidecar-set", markdown::sidecar_set()),
     ];
-    let examples = SETTINGS.iter().filter(|setting| !setting.example.is_empty());
-    let examples = examples.map(|setting| (setting.name, markdown::example(setting.name)));
+    let examples = members("").filter_map(|(name, _)| Some((name, markdown::example(name)?)));
     for (name, text) in parts.into_iter().chain(examples) {
         let (start, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
         let (before, rest) = current.split_once(&start).unwrap_or_else(|| panic!("docs/settings.md has no {start}"));

@@ -40,5 +40,6 @@ pub mod shoot;
 pub mod sidecar_set;
 pub mod time;
 pub mod validation;
+pub mod words;
 
 pub use pillion_codec::go_json;

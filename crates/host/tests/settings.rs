@@ -55,8 +55,8 @@ fn what_cannot_be_decoded_is_refused_by_both_functions() {
     assert!(!valid);
     assert_eq!(
         message,
-        "sidecarSets[1].metadata.name: Duplicate value: \"a\": names are unique; remove one; \
-         sidecarsets: Unknown field: no setting has this name; see docs/settings.md"
+        "sidecarsets: Unknown field: did you mean \"sidecarSets\"?; \
+         sidecarSets[1].metadata.name: Duplicate value: \"a\": names are unique; remove one"
     );
     for request in [create_pod(&pod(), "u"), create_set(&set("a", "agent:1"))] {
         let answer = admit(&request, &settings);

@@ -35,6 +35,7 @@ impl Definitions {
         let beta = self.reference(&SIDECAR_SET_V1BETA1);
         let alpha = self.reference(&SIDECAR_SET_V1ALPHA1);
         json!({
+            "title": "SidecarSet",
             "type": "object",
             "required": ["apiVersion", "kind"],
             "properties": {
@@ -51,6 +52,7 @@ impl Definitions {
     pub(super) fn controller_revision(&mut self) -> Value {
         let revision = self.reference(&CONTROLLER_REVISION);
         json!({
+            "title": "ControllerRevision",
             "type": "object",
             "required": ["apiVersion", "kind"],
             "properties": {"apiVersion": {"const": "apps/v1"}, "kind": {"const": "ControllerRevision"}},
@@ -79,7 +81,7 @@ impl Definitions {
             // No table has these: they are in no hash and in no revision.
             for field in declared::FIELDS {
                 let kind = if field.name == declared::PERMISSIONS.name {
-                    json!({"type": ["array", "null"], "items": policy_rule(true)})
+                    json!({"type": ["array", "null"], "items": policy_rule()})
                 } else {
                     text()
                 };
@@ -165,25 +167,18 @@ fn text() -> Value {
     json!({"type": ["string", "null"]})
 }
 
-/// A PolicyRule, which grants or denies something. One that is granted belongs to a namespace: it cannot speak of URLs
-/// (V6).
-pub(super) fn policy_rule(is_granted: bool) -> Value {
+/// A PolicyRule of a SidecarSet. It belongs to a namespace, so it cannot name URLs (V6).
+fn policy_rule() -> Value {
     let text = |length: u8| json!({"type": "string", "minLength": length});
-    let any = json!({"type": ["array", "null"], "items": text(0)});
     let some = json!({"type": "array", "items": text(0), "minItems": 1});
     let names = json!({"type": ["array", "null"], "items": text(1)});
-    let mut properties = Map::new();
-    for field in fields::described(POLICY_RULE) {
-        let list = match field.name() {
-            "resourceNames" if is_granted => &names,
-            "resourceNames" => &any,
-            _ => &some,
-        };
-        properties.insert(field.name().to_owned(), documented(list.clone(), POLICY_RULE, field.name()));
-    }
-    let urls = if is_granted { json!({"type": ["array", "null"], "maxItems": 0}) } else { any };
+    let lists = fields::described(POLICY_RULE).map(|field| {
+        let list = if field.name() == "resourceNames" { &names } else { &some };
+        (field.name().to_owned(), documented(list.clone(), POLICY_RULE, field.name()))
+    });
+    let urls = ("nonResourceURLs".to_owned(), json!({"type": ["array", "null"], "maxItems": 0}));
+    let properties: Map<String, Value> = lists.chain([urls]).collect();
     let required = ["apiGroups", "resources", "verbs"];
-    properties.insert("nonResourceURLs".to_owned(), urls);
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 

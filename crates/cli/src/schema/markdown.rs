@@ -6,23 +6,24 @@ use pillion_core::service_account::declared;
 use serde_json::{Value, json};
 
 use super::fields::{self, Field, TYPES};
-use super::service_accounts::{FIELDS, Kind};
-use super::settings::{GATES, SETTINGS, Setting};
+use super::members;
 use crate::yaml::{self, Tree};
+
+/// The setting whose default is too long for a table.
+const DENIED: &str = "denyPermissions";
 
 /// Everything about the settings: the table, and below it what each of them holds.
 pub fn reference() -> String {
     let mut out = format!("# Settings\n\n{}", settings());
-    for Setting { name, kind, means, example: shown, .. } in &SETTINGS {
-        let table = match *name {
+    for (name, schema) in members("") {
+        let table = match name {
             "featureGates" => gates(),
             "serviceAccounts" => format!("{}\n### What nobody may grant\n\n{}", service_accounts(), deny_permissions()),
             _ => String::new(),
         };
-        let example = if shown.is_empty() { String::new() } else { example(name) };
         // Writing to a String cannot fail.
-        let _ = write!(out, "\n## {name}\n\n{means} ({kind})\n");
-        for part in [table, example].iter().filter(|part| !part.is_empty()) {
+        let _ = write!(out, "\n## {name}\n\n{} ({})\n", description(schema), kind(schema));
+        for part in [table, example(name).unwrap_or_default()].iter().filter(|part| !part.is_empty()) {
             let _ = write!(out, "\n{part}");
         }
     }
@@ -32,10 +33,9 @@ pub fn reference() -> String {
 /// The settings as a table.
 pub fn settings() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
-    for setting in &SETTINGS {
-        let Setting { name, kind, means, .. } = setting;
-        let anchor = name.to_lowercase();
-        row(&mut out, &[&format!("[`{name}`](#{anchor})"), kind, &shown(setting.default), means]);
+    for (name, schema) in members("") {
+        let link = format!("[`{name}`](#{})", name.to_lowercase());
+        row(&mut out, &[&link, &kind(schema), &default(schema), description(schema)]);
     }
     out
 }
@@ -43,8 +43,8 @@ pub fn settings() -> String {
 /// The gates.
 pub fn gates() -> String {
     let mut out = String::from("| gate | effect when `true` |\n| --- | --- |\n");
-    for (gate, does) in GATES {
-        row(&mut out, &[&format!("`{gate}`"), does]);
+    for (gate, schema) in members("featureGates") {
+        row(&mut out, &[&format!("`{gate}`"), description(schema)]);
     }
     out
 }
@@ -52,22 +52,69 @@ pub fn gates() -> String {
 /// The keys of `serviceAccounts`.
 pub fn service_accounts() -> String {
     let mut out = String::from("| key | type | default | means |\n| --- | --- | --- | --- |\n");
-    for field in &FIELDS {
-        let default = match field.kind {
-            Kind::Rules => "[these](#what-nobody-may-grant)".to_owned(),
-            _ => shown(field.default),
-        };
-        row(&mut out, &[&format!("`{}`", field.name), &field.kind.in_words(), &default, field.means]);
+    for (name, schema) in members("serviceAccounts") {
+        let default = if name == DENIED { "[these](#what-nobody-may-grant)".to_owned() } else { default(schema) };
+        row(&mut out, &[&format!("`{name}`"), &kind(schema), &default, description(schema)]);
     }
     out
 }
 
 /// What no SidecarSet may grant, unless `denyPermissions` says otherwise.
 pub fn deny_permissions() -> String {
-    let field = FIELDS.iter().find(|field| matches!(field.kind, Kind::Rules));
-    let rules: Value = field.and_then(|field| field.default.parse().ok()).unwrap_or_default();
-    let settings = json!({"serviceAccounts": {"denyPermissions": rules}});
-    format!("```yaml\n{}```\n", yaml::document(&Tree::conventional(&settings)))
+    let rules =
+        members("serviceAccounts").find(|(name, _)| *name == DENIED).and_then(|(_, schema)| schema.get("default"));
+    block(&json!({"serviceAccounts": {DENIED: rules}}))
+}
+
+/// An example of a setting, if it has one.
+pub fn example(name: &str) -> Option<String> {
+    let (_, schema) = members("").find(|(setting, _)| *setting == name)?;
+    Some(block(&json!({name: schema.get("examples")?.get(0)?})))
+}
+
+fn block(settings: &Value) -> String {
+    format!("```yaml\n{}```\n", yaml::document(&Tree::conventional(settings)))
+}
+
+/// What a schema says of its values in words, on one line.
+fn description(schema: &'static Value) -> &'static str {
+    schema.get("description").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The values that an enumeration has; none for other types.
+pub fn choices(schema: &Value) -> Vec<&str> {
+    let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    choices.filter_map(|choice| choice.get("const")?.as_str()).collect()
+}
+
+/// A type in words.
+fn kind(schema: &Value) -> String {
+    let choices = choices(schema);
+    if !choices.is_empty() {
+        return choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", ");
+    }
+    match (name(schema), schema.get("items")) {
+        ("array", Some(items)) => {
+            format!("list of {}s", items.get("title").and_then(Value::as_str).unwrap_or(name(items)))
+        }
+        (name, _) => name.to_owned(),
+    }
+}
+
+/// The type of the values that are not `null`.
+fn name(schema: &Value) -> &str {
+    let kind = schema.get("type").unwrap_or(&Value::Null);
+    let first = kind.as_array().and_then(|kinds| kinds.first()).unwrap_or(kind);
+    first.as_str().unwrap_or_default()
+}
+
+/// The value that stands in for an absent one.
+fn default(schema: &Value) -> String {
+    match schema.get("default") {
+        None => "none".to_owned(),
+        Some(Value::String(text)) => format!("`{text}`"),
+        Some(value) => format!("`{value}`"),
+    }
 }
 
 /// The annotations that stand for fields of a `SidecarSet`.
@@ -77,12 +124,6 @@ pub fn annotations() -> String {
         row(&mut out, &[&format!("`{}`", field.name), &format!("`{}`", field.annotation)]);
     }
     out
-}
-
-/// An example of a setting.
-pub fn example(name: &str) -> String {
-    let example = SETTINGS.iter().find(|setting| setting.name == name).map_or("", |setting| setting.example);
-    format!("```yaml\n{example}\n```\n")
 }
 
 /// The fields of a `SidecarSet`, type by type.

@@ -1,5 +1,6 @@
 //! The JSON Schema (draft 2020-12) of the policy's settings and of the manifests in them, for editors and CI, and the
-//! reference for people that is made of the same tables.
+//! reference for people that is made of it. The schema of the settings comes from the types that the policy decodes them
+//! into; that of the manifests, which stay JSON, from the core's tables of fields.
 //!
 //! A schema says what has the right shape: whatever the policy takes is valid, and nearly whatever it refuses while it
 //! decodes is not. What a schema cannot say (unique names, conflicts, expressions) is for `pillion check`. There is one
@@ -8,32 +9,52 @@
 mod definitions;
 pub(crate) mod fields;
 pub mod markdown;
-pub mod service_accounts;
-pub mod settings;
 
-use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+use serde_json::Value;
 
 use pillion_core::schema::SIDECAR_SET_V1BETA1;
+use pillion_core::settings;
 
 use self::definitions::Definitions;
-use self::settings::SETTINGS;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
+static OF_SETTINGS: LazyLock<Value> = LazyLock::new(settings_with_manifests);
+
 /// The schema of the settings.
 pub fn of_settings() -> Value {
+    OF_SETTINGS.clone()
+}
+
+/// The settings, or what one of them holds: the names, by alphabet, and their schemas.
+pub fn members(setting: &str) -> impl Iterator<Item = (&'static str, &'static Value)> {
+    let root = OF_SETTINGS.get("properties");
+    let properties = match setting {
+        "" => root,
+        setting => root.and_then(|settings| settings.get(setting)?.get("properties")),
+    };
+    let members = properties.and_then(Value::as_object).into_iter().flatten();
+    members.map(|(name, schema)| (name.as_str(), schema))
+}
+
+fn settings_with_manifests() -> Value {
+    let mut schema = settings::schema::of_settings();
     let mut definitions = Definitions::default();
-    let properties: Map<String, Value> =
-        SETTINGS.iter().map(|setting| (setting.name.to_owned(), setting.schema(&mut definitions))).collect();
-    json!({
-        "$schema": DRAFT,
-        "title": "Settings of the Pillion policy",
-        "description": "What a Kubewarden policy that runs Pillion has as its settings.",
-        "type": ["object", "null"],
-        "properties": properties,
-        "additionalProperties": false,
-        "$defs": definitions.into_value(),
-    })
+    let items =
+        [("sidecarSets", definitions.sidecar_set()), ("controllerRevisions", definitions.controller_revision())];
+    if let Some(properties) = schema.get_mut("properties") {
+        for (list, item) in items {
+            if let Some(list) = properties.get_mut(list).and_then(Value::as_object_mut) {
+                list.insert("items".to_owned(), item);
+            }
+        }
+    }
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("$defs".to_owned(), definitions.into_value());
+    }
+    schema
 }
 
 /// The schema of a `SidecarSet` manifest of either version.
@@ -42,7 +63,6 @@ pub fn of_sidecar_set() -> Value {
     let mut schema = definitions.sidecar_set();
     if let Some(schema) = schema.as_object_mut() {
         schema.insert("$schema".to_owned(), DRAFT.into());
-        schema.insert("title".to_owned(), "SidecarSet".into());
         schema.insert("description".to_owned(), fields::of_type(SIDECAR_SET_V1BETA1.name).into());
         schema.insert("$defs".to_owned(), definitions.into_value());
     }

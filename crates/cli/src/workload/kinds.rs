@@ -3,9 +3,8 @@
 use pillion_core::field::{Cause, FieldError, FieldPath};
 use pillion_core::json;
 use pillion_core::sidecar_set::decode::Version;
+use pillion_core::words::nearest;
 use serde_json::Value;
-
-use crate::words::nearest;
 
 /// A kind that makes Pods.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use pillion_core::schema::{
     Kind::{self, Any, Bool, Int32, Int64, Object, Objects, QuantityMap, Text, TextMap},
     Omit, Schema,
 };
+use pillion_core::words::nearest;
 use serde_json::Value;
 
 use super::kinds::{self, did_you_mean};
-use crate::words::nearest;
 
 /// Every error in metadata and Pod templates for which the API server refuses an object; none for objects that are not
 /// Kubernetes'.

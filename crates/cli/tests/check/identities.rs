@@ -286,7 +286,7 @@ fn v1_the_gate_of_the_policy_that_admits_sets_counts(#[case] pods: bool, #[case]
 #[case::value("serviceAccounts: {onMissing: skip}", "did you mean \"Skip\"? Supported are \"Deny\", \"Skip\"")]
 #[case::entry("serviceAccounts: {allowed: [{namespace: [a], names: [a]}]}", "did you mean \"namespaces\"?")]
 #[case::rule("serviceAccounts: {denyPermissions: [{verb: [get]}]}", "did you mean \"verbs\"?")]
-#[case::role("role: assert", "did you mean \"Assert\"? Supported are \"Assert\", \"Inject\"")]
+#[case::role("role: assert", "did you mean \"Assert\"? Supported are \"Inject\", \"Assert\"")]
 fn misspelt_settings_are_told_what_they_could_be(#[case] text: &str, #[case] remedy: &str) {
     let found = found(&format!("sidecarSets: []\n{text}\n"));
     assert!(found.iter().any(|line| line.ends_with(&format!(" -> {remedy}"))), "{found:#?}");

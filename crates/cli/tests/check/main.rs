@@ -84,9 +84,8 @@ warning: unknown field; it is kept and injected, but no hash sees it, so rollout
     &["error 1:67 sidecarSets[0].kind: Unsupported value: \"Pod\" -> use one of \"SidecarSet\""]
 )]
 #[case::gate("featureGates: {EnableSortSidecarContainersByName: true}\nsidecarSets: []\n", &[
-    "error 1:16 featureGates: Unsupported value: \"EnableSortSidecarContainersByName\" -> did you mean \
-     \"EnableSortSidecarContainerByName\"? Supported are \"SidecarSetServiceAccountInjection\", \
-     \"SidecarSetPatchPodMetadataDefaultsAllowed\", \"EnableSortSidecarContainerByName\""
+    "error 1:16 featureGates.EnableSortSidecarContainersByName: Unknown field \
+     \"EnableSortSidecarContainersByName\" -> did you mean \"EnableSortSidecarContainerByName\"?"
 ])]
 #[case::whitelist("patchPodMetadataWhitelist:\n  rules:\n  - allowedAnnotationKeyExpr: [a]\n  - allowedAnnotationKeyExprs: ['(']\n", &[
     "error 3:5 patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExpr: Unknown field \
@@ -120,7 +119,7 @@ fn errors_have_their_place(#[case] text: &str, #[case] expected: &[&str]) {
         "featureGates: {{SidecarSetServiceAccountInjection: true, X: true}}\nsistemNamespace: a\nsidecarSets: [{}]\n",
         json_set("a", &json!({"serviceAccountName": "default"}))
     ),
-    &["1:57 featureGates", "2:1 sistemNamespace", "3:219 sidecarSets[0].spec.serviceAccountName"]
+    &["1:57 featureGates.X", "2:1 sistemNamespace", "3:219 sidecarSets[0].spec.serviceAccountName"]
 )]
 #[case::in_the_document_before_a_broken_one(
     &format!("{}---\na: [1\n", set("a", "  containers: 5\n")), &["8:15 spec.containers", "10:4 "]

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use files::{objects, text};
-use pillion::schema::{self, settings::SETTINGS};
+use pillion::schema::{markdown, members};
 use pillion_core::gates::Gates;
 use pillion_core::service_account::rules::{Allowed, Rules};
 use pillion_core::settings::Settings;
@@ -181,7 +181,7 @@ fn what_the_form_suggests_are_valid_settings() {
     assert_eq!(settings.controller_revisions.len(), 1);
     assert_eq!(settings.system_namespace, pillion_core::settings::SYSTEM_NAMESPACE);
     assert_eq!(settings.gates, Gates::default());
-    let everything = Allowed { namespaces: vec!["*".to_owned()], names: vec!["*".to_owned()] };
+    let everything = Allowed { namespaces: vec!["*".parse().unwrap()], names: vec!["*".parse().unwrap()] };
     let sorted = |rules: Rules| {
         let mut denied = rules.denied().into_owned();
         denied.sort();
@@ -192,21 +192,13 @@ fn what_the_form_suggests_are_valid_settings() {
 
 /// The schemas of what the form asks for: every setting, those that hold others one by one.
 fn wanted() -> BTreeMap<String, Value> {
-    let schema = schema::of_settings();
-    let mut wanted = BTreeMap::new();
-    for setting in &SETTINGS {
-        let of_setting = &schema["properties"][setting.name];
-        let parts = of_setting["properties"].as_object();
-        match parts.filter(|_| ["bundleRef", "featureGates", "serviceAccounts", "shoots"].contains(&setting.name)) {
-            Some(parts) => {
-                wanted.extend(parts.iter().map(|(key, schema)| (format!("{}.{key}", setting.name), schema.clone())));
-            }
-            None => {
-                wanted.insert(setting.name.to_owned(), of_setting.clone());
-            }
+    let of_settings = members("").flat_map(|(setting, schema)| match setting {
+        "bundleRef" | "featureGates" | "serviceAccounts" | "shoots" => {
+            members(setting).map(|(key, schema)| (format!("{setting}.{key}"), schema.clone())).collect()
         }
-    }
-    wanted
+        _ => vec![(setting.to_owned(), schema.clone())],
+    });
+    of_settings.collect()
 }
 
 /// Every setting is asked for, and nothing else.
@@ -225,10 +217,10 @@ fn the_form_offers_what_the_schema_says() {
     let wanted = wanted();
     for question in yaml("questions-ui.yml")["questions"].as_array().unwrap() {
         let schema = &wanted[question["variable"].as_str().unwrap()];
-        if let Some(values) = schema["enum"].as_array() {
-            let values: BTreeSet<String> =
-                values.iter().filter(|value| !value.is_null()).map(Value::to_string).collect();
-            assert_eq!(sorted(&question["options"]), values, "{question}");
+        let choices = markdown::choices(schema);
+        if !choices.is_empty() {
+            let choices: BTreeSet<String> = choices.into_iter().map(|choice| Value::from(choice).to_string()).collect();
+            assert_eq!(sorted(&question["options"]), choices, "{question}");
         }
         if let Some(default) = schema.get("default") {
             assert_eq!(&question["default"], default, "{}", question["variable"]);

@@ -12,6 +12,7 @@ pub mod conflicts;
 pub mod decide;
 pub mod declared;
 pub mod existence;
+pub mod glob;
 pub mod guards;
 pub mod lost;
 pub mod merged;

@@ -320,6 +320,13 @@ pub fn denied_by_default() -> Vec<Atom> {
     DENIED.into_iter().flat_map(of_rule).collect()
 }
 
+/// P4's list as PolicyRules.
+#[cfg(feature = "schema")]
+pub fn denied_rules() -> Value {
+    let rule = |(groups, resources, verbs): (Texts, Texts, Texts)| serde_json::json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+    DENIED.into_iter().map(rule).collect()
+}
+
 /// The entry of `denied` that a permission would grant some of; a wildcard in it reaches what the list names (P4).
 pub fn denial<'a>(permission: Permission<'_>, denied: &'a [Atom]) -> Option<&'a Atom> {
     denied.iter().find(|entry| entry.as_permission().overlaps(permission))

@@ -1,10 +1,22 @@
 //! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Deserialize;
+#[cfg(feature = "schema")]
+use serde::Serialize;
+use serde::de::Deserializer;
+
+use super::glob::Glob;
 use super::permissions::{self, Atom};
 use super::tokens::Drivers;
+#[cfg(feature = "schema")]
+use crate::settings::denied::DeniedRule;
+use crate::settings::denied::{self, at_least_one};
+use crate::settings::text::{Name, User, all_checked, checked};
 
 /// CSI drivers that are known not to ask for tokens of the Pods that mount their volumes (E19): the manifests that their
 /// projects install have no `tokenRequests` and no value that adds it, and their code reads no
@@ -18,20 +30,22 @@ use super::tokens::Drivers;
 /// identity.
 pub const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
 
-/// What happens where an identity cannot be given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What happens if an identity cannot be given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
 pub enum Otherwise {
     /// The Pod is refused.
     #[default]
     Deny,
-    /// The sidecars are injected without the identity.
+    /// The sidecars are injected without the identity, with a warning.
     Skip,
 }
 
 /// What happens to a Pod that has a ServiceAccount of its own (A5-3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
 pub enum OnAppAccount {
-    /// It keeps its account, and the sidecars get none.
+    /// It keeps its account, and the sidecars get none, with a warning.
     #[default]
     Keep,
     /// It is refused.
@@ -40,61 +54,127 @@ pub enum OnAppAccount {
     Isolate,
 }
 
-/// What a container that is added to a running Pod may do (E7), and tokens of the old kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What happens to tokens of the old kind, and to containers that are added to a running Pod (E7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
 pub enum Judgement {
-    /// Nothing is said.
+    /// They are accepted.
     Allow,
-    /// It is let through with a warning.
+    /// They are accepted with a warning.
     Warn,
-    /// It is refused.
+    /// They are refused.
     Deny,
 }
 
-/// An entry of `allowed`: globs of namespaces and of names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The judgements of which none is silent.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+enum Objection {
+    /// The container is refused.
+    Deny,
+    /// The container is accepted with a warning.
+    Warn,
+}
+
+impl From<Objection> for Judgement {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Deny => Self::Deny,
+            Objection::Warn => Self::Warn,
+        }
+    }
+}
+
+fn objection<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judgement, D::Error> {
+    Objection::deserialize(deserializer).map(Into::into)
+}
+
+/// An entry of `allowed`. It has both lists, and neither is empty: an entry that forgets one should not allow everything.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
+#[serde(deny_unknown_fields, expecting = "an object with namespaces and names")]
 pub struct Allowed {
-    /// Namespaces of Pods.
-    pub namespaces: Vec<String>,
-    /// Names of ServiceAccounts.
-    pub names: Vec<String>,
+    /// Globs of the namespaces of Pods.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    pub namespaces: Vec<Glob>,
+    /// Globs of the names of ServiceAccounts.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    pub names: Vec<Glob>,
 }
 
 /// The setting `serviceAccounts`. [`Default`] is what `{}` decodes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent settings")]
 pub struct Rules {
-    /// When not empty, nothing else may be injected (V5).
+    /// If the list is not empty, a SidecarSet may only name an account that the `names` of an entry match, and a Pod only
+    /// gets it in a namespace that the `namespaces` of that entry match. Globs of `*` and `?`.
+    // V5
     pub allowed: Vec<Allowed>,
-    /// Where no Pod gets an identity (E1).
+    /// A Pod in one of these namespaces is refused if a SidecarSet that matches it names an account. A SidecarSet that
+    /// names one of these namespaces is refused; one that may match them gets a warning. Your list replaces this one.
+    // E1
+    #[serde(deserialize_with = "all_checked::<_, Name, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
     pub protected_namespaces: Vec<String>,
-    /// The account is not there, or is on its way out (V3, A1-11).
+    /// The account does not exist, or is being deleted: refuse the Pod, or inject without the identity, with a warning.
+    // V3, A1-11
     pub on_missing: Otherwise,
-    /// Two accounts for one Pod that may not be merged (A4).
+    /// SidecarSets want different accounts for one Pod, and not all of them merge: refuse the Pod, or inject without the
+    /// identities, with a warning.
+    // A4
     pub on_conflict: Otherwise,
-    /// The Pod has an account of its own (A5-3, B0).
+    /// The Pod has an account of its own: keep it and inject without the identity, with a warning; refuse the Pod; or
+    /// treat the SidecarSets as in mode `Isolate`.
+    // A5-3, B0
+    #[serde(rename = "onAppServiceAccount")]
     pub on_app_account: OnAppAccount,
-    /// Whether mode `Pod` may be used (E3).
+    /// SidecarSets may have the mode `Pod`, in which the app gets the permissions of the sidecar.
+    // E3
     pub allow_pod_mode: bool,
-    /// Whether a SidecarSet is refused that names an account which is not there yet (A5-1).
+    /// A SidecarSet is refused, instead of a warning, if its account does not exist in a namespace that it names. At most
+    /// 8 namespaces are looked at.
+    // A5-1
     pub strict_existence: bool,
-    /// Whether `default` may not be deleted in active namespaces (C4).
+    /// The account `default` of a namespace that stays cannot be deleted.
+    // C4
     pub protect_default: bool,
-    /// Whether an account in use may not be deleted (G8).
+    /// An account that a SidecarSet of the settings or of the bundle names for its namespace cannot be deleted.
+    // G8
     pub protect_in_use: bool,
-    /// Whether the author of a SidecarSet must be allowed to create Pods where it can match.
+    /// The author of any SidecarSet must be allowed to create Pods in every namespace that it can match.
     pub require_create_pods: bool,
-    /// What nobody may grant (P4), unless it is what nobody may grant by default; see [`Rules::denied`].
+    /// What no SidecarSet may grant, whoever writes it, and what no account that it names may do. Your list replaces this
+    /// one.
+    // P4; see [`Rules::denied`]
+    #[serde(deserialize_with = "denied::atoms")]
+    #[cfg_attr(feature = "schema", schemars(
+        with = "Vec<DeniedRule>", extend("default" = permissions::denied_rules())
+    ))]
     pub deny_permissions: Option<Vec<Atom>>,
-    /// New token Secrets of the old kind (C4).
+    /// What happens to new Secrets of the type `kubernetes.io/service-account-token`, whose tokens do not expire. A Secret
+    /// for an account that is merged, does not exist or has another UID is refused in any case.
+    // C4
     pub legacy_token_secrets: Judgement,
-    /// `namespace/name` globs that this does not concern.
-    pub legacy_token_exempt: Vec<String>,
-    /// Ephemeral containers that reach for a sidecar's token (E7).
+    /// Globs of `namespace/name` of Secrets that `legacyTokenSecrets` does not apply to.
+    pub legacy_token_exempt: Vec<Glob>,
+    /// What happens if an ephemeral container reaches for a sidecar's token.
+    // E7
+    #[serde(deserialize_with = "objection")]
+    #[cfg_attr(feature = "schema", schemars(with = "Objection"))]
     pub ephemeral_containers: Judgement,
-    /// Who may write merged objects.
+    /// The only user who may make, change and delete merged ServiceAccounts, Roles and RoleBindings.
+    #[serde(deserialize_with = "checked::<_, User>")]
+    #[cfg_attr(feature = "schema", schemars(with = "User"))]
     pub controller_user: String,
-    /// CSI drivers whose inline volumes give nobody the Pod's account (E19).
+    /// CSI drivers that ask for no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`). An inline
+    /// volume of any other driver counts as a token of the Pod's account. Your list replaces this one.
+    // E19
+    #[serde(deserialize_with = "all_checked::<_, Name, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
     pub trusted_csi_drivers: Drivers,
 }
 
@@ -122,6 +202,9 @@ impl Default for Rules {
     }
 }
 
+/// The limit for comparing namespaces with globs: bytes of the namespaces times bytes of the globs.
+const EFFORT_MAX: usize = 8_000_000;
+
 impl Rules {
     /// What nobody may grant (P4).
     pub fn denied(&self) -> Cow<'_, [Atom]> {
@@ -135,7 +218,7 @@ impl Rules {
 
     /// V5: whether this account may be injected into Pods of this namespace.
     pub fn allows(&self, namespace: &str, account: &str) -> bool {
-        let any = |globs: &[String], text| globs.iter().any(|glob| matches(glob, text));
+        let any = |globs: &[Glob], text| globs.iter().any(|glob| glob.matches(text));
         self.allowed.is_empty()
             || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
     }
@@ -146,109 +229,49 @@ impl Rules {
         if self.allowed.is_empty() {
             return Some(namespaces.iter().copied().collect());
         }
-        let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| matches(glob, account));
-        let texts = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces).map(String::as_str);
-        let (globs, names): (BTreeSet<&str>, BTreeSet<&str>) = texts.partition(|text| text.contains(['*', '?']));
+        let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| glob.matches(account));
+        let patterns = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces);
+        let (globs, names): (Vec<&Glob>, Vec<&Glob>) = patterns.partition(|glob| glob.as_str().contains(['*', '?']));
+        let globs: BTreeMap<&str, &Glob> = globs.into_iter().map(|glob| (glob.as_str(), glob)).collect();
+        let names: BTreeSet<&str> = names.into_iter().map(Glob::as_str).collect();
         let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
-        if bytes.saturating_mul(globs.iter().map(|glob| glob.len()).sum()) > EFFORT_MAX {
+        if bytes.saturating_mul(globs.keys().map(|glob| glob.len()).sum()) > EFFORT_MAX {
             return None;
         }
         let is_allowed =
-            |namespace: &&str| names.contains(namespace) || globs.iter().any(|glob| matches(glob, namespace));
+            |namespace: &&str| names.contains(namespace) || globs.values().any(|glob| glob.matches(namespace));
         Some(namespaces.iter().copied().filter(is_allowed).collect())
     }
 
     /// V5: whether there can be a namespace in which this account may be injected.
     pub fn allows_anywhere(&self, account: &str) -> bool {
-        self.allowed.is_empty()
-            || self.allowed.iter().any(|entry| entry.names.iter().any(|glob| matches(glob, account)))
+        self.allowed.is_empty() || self.allowed.iter().any(|entry| entry.names.iter().any(|glob| glob.matches(account)))
     }
 
     /// Whether the rules for old tokens leave this Secret alone.
     pub fn exempts(&self, namespace: &str, secret: &str) -> bool {
         let name = format!("{namespace}/{secret}");
-        self.legacy_token_exempt.iter().any(|glob| matches(glob, &name))
-    }
-}
-
-/// The longest glob, and the longest text that one matches, in bytes: a namespace, a slash and a name are less.
-pub const GLOB_MAX: usize = 512;
-
-/// How much comparing namespaces with globs may take: bytes of the ones times bytes of the others.
-const EFFORT_MAX: usize = 8_000_000;
-
-/// Whether a glob matches a whole text: `*` is any number of characters, `?` is one. Neither may have more than
-/// [`GLOB_MAX`] bytes: the work is their product.
-pub fn matches(glob: &str, text: &str) -> bool {
-    if glob.len().max(text.len()) > GLOB_MAX {
-        return false;
-    }
-    let (mut glob, mut text) = (glob.chars(), text.chars());
-    // The last star, and where the text was when it was met: it takes one more character each time.
-    let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
-    loop {
-        let at = text.clone();
-        match (glob.next(), text.next()) {
-            (None, None) => return true,
-            (Some('*'), _) => {
-                text = at;
-                star = Some((glob.clone(), text.clone()));
-            }
-            (Some('?'), Some(_)) => {}
-            (Some(one), Some(other)) if one == other => {}
-            _ => {
-                let Some((rest, mut resume)) = star.take() else {
-                    return false;
-                };
-                if resume.next().is_none() {
-                    return false;
-                }
-                glob = rest.clone();
-                text = resume.clone();
-                star = Some((rest, resume));
-            }
-        }
+        self.legacy_token_exempt.iter().any(|glob| glob.matches(&name))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use rstest::rstest;
 
     use super::*;
 
-    #[rstest]
-    #[case::literal("logs", "logs", true)]
-    #[case::longer("logs", "logs2", false)]
-    #[case::shorter("logs", "log", false)]
-    #[case::everything("*", "", true)]
-    #[case::prefix("team-*", "team-a", true)]
-    #[case::nothing_after_the_prefix("team-*", "team-", true)]
-    #[case::other_prefix("team-*", "steam-a", false)]
-    #[case::suffix("*-agent", "log-agent", true)]
-    #[case::suffix_twice("*-agent", "agent-agent", true)]
-    #[case::middle("a*b*c", "aXbXbXc", true)]
-    #[case::middle_missing("a*b*c", "aXcXb", false)]
-    #[case::one("team-?", "team-a", true)]
-    #[case::not_two("team-?", "team-ab", false)]
-    #[case::not_none("team-?", "team-", false)]
-    #[case::stars("**", "x", true)]
-    #[case::empty("", "", true)]
-    #[case::empty_matches_nothing_else("", "x", false)]
-    #[case::no_brackets("[ab]", "a", false)]
-    fn v5_globs(#[case] glob: &str, #[case] text: &str, #[case] matched: bool) {
-        assert_eq!(matches(glob, text), matched);
+    fn globs(texts: &[&str]) -> Vec<Glob> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
     #[test]
     fn v5_an_empty_list_allows_and_another_restricts() {
         let mut rules = Rules::default();
         assert!(rules.allows("web", "log-agent"));
-        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         rules.allowed = vec![
-            Allowed { namespaces: list(&["team-*"]), names: list(&["log-*"]) },
-            Allowed { namespaces: list(&["web"]), names: list(&["mesh"]) },
+            Allowed { namespaces: globs(&["team-*"]), names: globs(&["log-*"]) },
+            Allowed { namespaces: globs(&["web"]), names: globs(&["mesh"]) },
         ];
         assert!(rules.allows("team-a", "log-agent") && rules.allows("web", "mesh"));
         assert!(!rules.allows("web", "log-agent") && !rules.allows("team-a", "mesh"));
@@ -260,11 +283,10 @@ mod tests {
     #[case::names(&["web", "team-b"], &["team-b", "web"])]
     #[case::everything(&["*"], &["team-a", "team-b", "web"])]
     #[case::nothing(&["other"], &[])]
-    fn v5_several_namespaces_at_once(#[case] globs: &[&str], #[case] expected: &[&str]) {
-        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let other = Allowed { namespaces: list(&["*"]), names: list(&["mesh"]) };
+    fn v5_several_namespaces_at_once(#[case] namespaces: &[&str], #[case] expected: &[&str]) {
+        let other = Allowed { namespaces: globs(&["*"]), names: globs(&["mesh"]) };
         let rules = Rules {
-            allowed: vec![Allowed { namespaces: list(globs), names: list(&["log-*"]) }, other],
+            allowed: vec![Allowed { namespaces: globs(namespaces), names: globs(&["log-*"]) }, other],
             ..Rules::default()
         };
         let all = ["web", "team-a", "team-b"];
@@ -280,8 +302,9 @@ mod tests {
         let many = |text: &str| (0..1_000).map(|index| format!("{text}{index}")).collect::<Vec<_>>();
         let namespaces = many("namespace-");
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
-        let allowed = |globs| {
-            let allowed = vec![Allowed { namespaces: globs, names: vec!["*".to_owned()] }];
+        let allowed = |texts: Vec<String>| {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let allowed = vec![Allowed { namespaces: globs(&texts), names: globs(&["*"]) }];
             Rules { allowed, ..Rules::default() }.allowed_namespaces("agent", &namespaces).map(|allowed| allowed.len())
         };
         assert_eq!(allowed(many("namespace-")), Some(1_000));
@@ -293,14 +316,5 @@ mod tests {
     fn e1_system_namespaces_are_protected() {
         let rules = Rules::default();
         assert!(rules.protects("kube-system") && rules.protects("pillion-system") && !rules.protects("default"));
-    }
-
-    proptest! {
-        #[test]
-        fn a_glob_of_stars_and_a_part_of_the_text_matches(before in "[a-c]*", part in "[a-c]*", after in "[a-c]*") {
-            let text = format!("{before}{part}{after}");
-            let glob = format!("*{part}*");
-            prop_assert!(matches(&glob, &text));
-        }
     }
 }

@@ -1,16 +1,14 @@
 //! `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: SidecarSets that a controller keeps in a ConfigMap.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
-use super::read::wrong_type;
-use super::shoots::is_first;
+use super::text::{Label, Subdomain, checked};
 use crate::duration::Duration;
-use crate::field::{Cause, FieldError, Report};
-use crate::format;
-use crate::node::Node;
+use crate::field::quoted;
 
 /// How old a bundle may be, unless told otherwise: ten minutes, in nanoseconds.
-const MAX_AGE: Duration = Duration(600_000_000_000);
+pub(super) const MAX_AGE: Duration = Duration(600_000_000_000);
 
 /// Where the SidecarSets of the cluster are kept. [`Default`] is nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,16 +29,23 @@ impl Default for BundleSource {
 }
 
 /// The name of a ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "an object of namespace and name")]
 pub struct ConfigMapName {
-    /// Its namespace.
+    /// The namespace of the ConfigMap.
+    #[serde(deserialize_with = "checked::<_, Label>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Label"))]
     pub namespace: String,
-    /// Its name; that of the index, where there are shards.
+    /// Its name; that of the index, if there are shards.
+    #[serde(deserialize_with = "checked::<_, Subdomain>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Subdomain"))]
     pub name: String,
 }
 
-/// What happens to requests that need a bundle that cannot be had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What happens to requests that need a bundle which cannot be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum OnUnavailable {
     /// They are refused, with code 503.
     #[default]
@@ -49,42 +54,15 @@ pub enum OnUnavailable {
     UseSettings,
 }
 
-/// Decodes one of the three settings.
-pub(super) fn decode(setting: &Node<'_, '_>, key: &str, source: &mut BundleSource, errors: &mut Vec<FieldError>) {
-    match (key, setting.value) {
-        (_, Value::Null) => {}
-        // A form that is not filled in.
-        ("bundleRef", _) if ["namespace", "name"].map(|key| setting.optional_text(key)) == [Some(""); 2] => {}
-        ("bundleRef", Value::Object(_)) => source.config_map = Some(config_map(setting, errors)),
-        ("bundleRef", other) => errors.push(wrong_type(&setting.place, other, "an object of namespace and name")),
-        ("bundleMaxAge", Value::String(text)) => match Duration::parse(text) {
-            Ok(age) if age.0 > 0 => source.max_age = age,
-            Ok(_) => errors.invalid(&setting.place, text, "must be longer than nothing"),
-            Err(error) => errors.invalid(&setting.place, text, error.as_str()),
-        },
-        ("bundleMaxAge", other) => errors.push(wrong_type(&setting.place, other, "a duration, as in \"10m\"")),
-        _ => {
-            let is_lenient = is_first(setting, &["UseSettings", "Deny"], errors);
-            source.on_unavailable = if is_lenient { OnUnavailable::UseSettings } else { OnUnavailable::Deny };
-        }
+/// Reads a duration that is longer than nothing.
+///
+/// # Errors
+/// It is no duration, or too short.
+pub(super) fn max_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match Duration::parse(&text) {
+        Ok(age) if age.0 > 0 => Ok(age),
+        Ok(_) => Err(D::Error::custom(format_args!("{}: must be longer than nothing, as in \"10m\"", quoted(&text)))),
+        Err(error) => Err(D::Error::custom(format_args!("{}; write it as in \"10m\"", error.as_str()))),
     }
-}
-
-fn config_map(setting: &Node<'_, '_>, errors: &mut Vec<FieldError>) -> ConfigMapName {
-    for (key, value) in setting.value.as_object().into_iter().flatten() {
-        let place = setting.at(key);
-        match (key.as_str(), value) {
-            ("namespace" | "name", Value::Null) => {}
-            ("namespace", Value::String(text)) => errors.wrong(&place, text, format::dns_label(text)),
-            ("name", Value::String(text)) => errors.wrong(&place, text, format::dns_subdomain(text)),
-            ("namespace" | "name", other) => errors.push(wrong_type(&place, other, "a string")),
-            _ => errors.report(Cause::Unknown, &place, None, "known here: namespace, name"),
-        }
-    }
-    for key in ["namespace", "name"] {
-        if !setting.has(key) {
-            setting.required(key, "say which ConfigMap it is", errors);
-        }
-    }
-    ConfigMapName { namespace: setting.text("namespace").to_owned(), name: setting.text("name").to_owned() }
 }

@@ -1,14 +1,20 @@
 //! The settings of the policy (product.md, Settings).
 //!
 //! Two layers. [`Settings::decode`] is about shape: types, known keys, unique names; both functions of the policy
-//! run it. [`Settings::validate`] is about sense, `SidecarSet` by `SidecarSet` and between them; it belongs to
+//! run it. Types that serde derives say what the shape is; the JSON Schema of the settings comes from the same types. [`Settings::validate`] is about sense, `SidecarSet` by `SidecarSet` and between them; it belongs to
 //! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
 
 pub mod bundle_ref;
-mod read;
+pub(crate) mod denied;
+mod manifests;
+mod raw;
 mod rivals;
-pub mod service_accounts;
+#[cfg(feature = "schema")]
+pub mod schema;
+mod shape;
 pub mod shoots;
+mod strict;
+pub(crate) mod text;
 mod validate;
 mod whitelist;
 
@@ -17,9 +23,8 @@ mod tests;
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::Value;
-
-pub(crate) use read::wrong_type;
 
 use crate::bundle::config_map::Choice;
 use crate::bundle::{Bundle, BundleError, Text};
@@ -60,7 +65,8 @@ pub struct Settings {
 }
 
 /// What the policy is there for: a guest cannot see whether its patches are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum Role {
     /// It injects, and guards.
     #[default]
@@ -90,18 +96,18 @@ impl Settings {
     /// Decodes settings; `null` is `{}`, and a key whose value is `null` counts as absent.
     ///
     /// # Errors
-    /// All of them, each with its path (`sidecarSets[3].spec.selector`) and, below `sidecarSets`, the name of the
-    /// `SidecarSet`.
+    /// Each with its path (`sidecarSets[3].spec.selector`) and, below `sidecarSets`, the name of the `SidecarSet`. All
+    /// of the manifests'; of the settings' own sixteen at most, and one for each list.
     pub fn decode(settings: Value) -> Result<Self, Vec<FieldError>> {
-        read::settings(settings, None)
+        Self::with_bundle(settings, None)
     }
 
-    /// The same, where the text of `bundle` was taken out of the settings before.
+    /// The same, if the text of `bundle` was taken out of the settings before.
     ///
     /// # Errors
     /// As [`Settings::decode`].
     pub fn with_bundle(settings: Value, bundle: Option<Text>) -> Result<Self, Vec<FieldError>> {
-        read::settings(settings, bundle)
+        raw::decode(settings, bundle)
     }
 
     /// All `SidecarSet`s, those of the bundle included.

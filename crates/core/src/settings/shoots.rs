@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
-use super::read::wrong_type;
-use crate::field::{Cause, FieldError, Place, Report};
-use crate::node::Node;
+use super::text::{TextError, checked_text};
+use crate::field::{quoted, shortened};
 
-/// Where the kinds that are known hold a `kubeAPIServer`: Shoot, Garden, `ManagedSeedSet`.
+/// The places at which Shoot, Garden and `ManagedSeedSet` hold a `kubeAPIServer`.
 const PREFIXES: [&str; 3] = [
     "spec.kubernetes.kubeAPIServer",
     "spec.virtualCluster.kubernetes.kubeAPIServer",
@@ -16,23 +16,29 @@ const PREFIXES: [&str; 3] = [
 ];
 const CONFIG: &str = ".serviceAccountConfig";
 const NO_PATH: &str = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
-const KEYS: &str = "known here: enabled, managedIssuer, migration, pathPrefixes";
 
 /// `shoots`. [`Default`] is what `{}` decodes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
 pub struct ShootSettings {
-    /// `enabled`: without it, every object is accepted.
+    /// Whether these rules are on. Without it, every object is accepted.
     pub enabled: bool,
-    /// `pathPrefixes`: the dotted paths at which objects may hold a `serviceAccountConfig`, that name included.
+    /// The dotted paths at which objects hold a kubeAPIServer. An empty list stands for the paths of Shoot, Garden and
+    /// `ManagedSeedSet`.
+    // The paths of the configs, `serviceAccountConfig` included.
+    #[serde(rename = "pathPrefixes", deserialize_with = "paths")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Prefix>", extend("default" = [])))]
     pub paths: Vec<String>,
-    /// `migration`.
+    /// What happens if an issuer changes and its tokens would stop working at once.
     pub migration: Migration,
-    /// `managedIssuer`.
+    /// Whether the Gardener installation has a discovery server.
     pub managed_issuer: ManagedIssuer,
 }
 
-/// What happens where an issuer changes and its tokens would stop working at once (W1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What happens if an issuer changes and its tokens would stop working at once (W1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum Migration {
     /// It is refused.
     Deny,
@@ -41,9 +47,10 @@ pub enum Migration {
 }
 
 /// Whether the Gardener installation has a discovery server: for Gardener, a Secret says so (D16).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
 pub enum ManagedIssuer {
-    /// It has.
+    /// It has one.
     Supported,
     /// It has none.
     Unsupported,
@@ -60,72 +67,35 @@ impl Default for ShootSettings {
     }
 }
 
-pub(super) fn decode(settings: &Node<'_, '_>, errors: &mut Vec<FieldError>) -> ShootSettings {
-    let mut decoded = ShootSettings::default();
-    let object = match settings.value {
-        Value::Null => return decoded,
-        Value::Object(object) => object,
-        other => {
-            errors.push(wrong_type(&settings.place, other, "an object"));
-            return decoded;
-        }
-    };
-    for (key, value) in object {
-        let setting = Node { value, place: settings.at(key) };
-        match (key.as_str(), value) {
-            ("enabled" | "managedIssuer" | "migration" | "pathPrefixes", Value::Null) => {}
-            ("enabled", Value::Bool(enabled)) => decoded.enabled = *enabled,
-            ("enabled", other) => errors.push(wrong_type(&setting.place, other, "true or false")),
-            ("migration", _) => {
-                if is_first(&setting, &["Deny", "Warn"], errors) {
-                    decoded.migration = Migration::Deny;
-                }
-            }
-            ("managedIssuer", _) => {
-                if is_first(&setting, &["Unsupported", "Supported"], errors) {
-                    decoded.managed_issuer = ManagedIssuer::Unsupported;
-                }
-            }
-            ("pathPrefixes", Value::Array(list)) => prefixes(list, &setting.place, &mut decoded.paths, errors),
-            ("pathPrefixes", other) => errors.push(wrong_type(&setting.place, other, "a list")),
-            _ => errors.report(Cause::Unknown, &setting.place, None, KEYS),
-        }
+checked_text!(
+    /// A dotted path from the root of an object.
+    #[cfg_attr(feature = "schema", schemars(extend("pattern" = r"^[a-z][^.]*(\.[^.]+)*$")))]
+    Prefix,
+    |text| {
+        let is_path =
+            text.as_bytes().first().is_some_and(u8::is_ascii_lowercase) && !text.split('.').any(str::is_empty);
+        if is_path { Ok(()) } else { Err(TextError::Malformed { text: text.to_owned(), problem: NO_PATH }) }
     }
-    decoded
+);
+
+impl Prefix {
+    /// The path of the config, which a prefix may name itself.
+    fn config(&self) -> String {
+        let path = self.as_str().strip_suffix(CONFIG).unwrap_or(self.as_str());
+        [path, CONFIG].concat()
+    }
 }
 
-/// The paths of the configs; a prefix may name the config itself. An empty list leaves the default ones.
-fn prefixes(list: &[Value], place: &Place<'_>, paths: &mut Vec<String>, errors: &mut Vec<FieldError>) {
-    if !list.is_empty() {
-        paths.clear();
-    }
+/// Reads prefixes as the paths of configs; an empty list stands for the default ones.
+fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let prefixes = Vec::<Prefix>::deserialize(deserializer)?;
     let mut known = BTreeSet::new();
-    for (index, prefix) in list.iter().enumerate() {
-        let at = place.index(index);
-        let Some(prefix) = prefix.as_str() else {
-            errors.push(wrong_type(&at, prefix, "a dotted path"));
-            continue;
-        };
-        let whole = if prefix.ends_with(CONFIG) { prefix.to_owned() } else { [prefix, CONFIG].concat() };
-        if prefix.split('.').any(str::is_empty) || !prefix.as_bytes().first().is_some_and(u8::is_ascii_lowercase) {
-            errors.invalid(&at, prefix, NO_PATH);
-        } else if known.insert(whole.clone()) {
-            paths.push(whole);
-        } else {
-            errors.duplicate(&at, prefix);
-        }
+    if let Some(twice) = prefixes.iter().find(|prefix| !known.insert(prefix.config())) {
+        let twice = quoted(&shortened(twice.as_str()));
+        return Err(D::Error::custom(format_args!("{twice}: is in the list twice; remove one")));
     }
-}
-
-/// Whether the first of two values is written; an error where neither is.
-pub(super) fn is_first(setting: &Node<'_, '_>, values: &[&str; 2], errors: &mut Vec<FieldError>) -> bool {
-    let Some(text) = setting.value.as_str() else {
-        errors.push(wrong_type(&setting.place, setting.value, "a string"));
-        return false;
-    };
-    let [first, second] = values;
-    if text != *first && text != *second {
-        errors.not_supported(&setting.place, text, values);
+    if prefixes.is_empty() {
+        return Ok(ShootSettings::default().paths);
     }
-    text == *first
+    Ok(prefixes.iter().map(Prefix::config).collect())
 }

@@ -4,6 +4,13 @@ use serde_json::{Value, json};
 use super::bundle_ref::{ConfigMapName, OnUnavailable};
 use super::*;
 use crate::names;
+use crate::service_account::glob::Glob;
+use crate::service_account::permissions::Atom;
+use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
+
+fn glob(text: &str) -> Glob {
+    text.parse().unwrap()
+}
 
 fn set(name: &str) -> Value {
     json!({
@@ -46,6 +53,16 @@ fn invalid(settings: Value) -> Vec<String> {
     "sidecarSets": [], "controllerRevisions": [], "systemNamespace": "kruise-system", "role": "Inject",
     "onBundleUnavailable": "Deny", "featureGates": {"SidecarSetServiceAccountInjection": false}
 }))]
+#[case::nulls_inside(json!({
+    "featureGates": {"EnableSortSidecarContainerByName": null},
+    "serviceAccounts": {
+        "allowed": null, "protectedNamespaces": null, "onMissing": null, "onConflict": null,
+        "onAppServiceAccount": null, "allowPodMode": null, "strictExistence": null, "protectDefault": null,
+        "protectInUse": null, "requireCreatePods": null, "denyPermissions": null, "legacyTokenSecrets": null,
+        "legacyTokenExempt": null, "ephemeralContainers": null, "controllerUser": null, "trustedCsiDrivers": null
+    },
+    "shoots": {"enabled": null, "pathPrefixes": null, "migration": null, "managedIssuer": null}
+}))]
 fn what_says_nothing_decodes_to_the_defaults(#[case] settings: Value) {
     let decoded = Settings::decode(settings).unwrap();
     assert_eq!(decoded, Settings::default());
@@ -84,7 +101,7 @@ fn every_field_is_decoded() {
 #[case::no_object(json!([]), "Invalid value: must be an object, found a list")]
 #[case::unknown_key(
     json!({"sidecarsets": []}),
-    "sidecarsets: Unknown field: no setting has this name; see docs/settings.md"
+    "sidecarsets: Unknown field: did you mean \"sidecarSets\"?"
 )]
 #[case::sets_no_list(json!({"sidecarSets": {}}), "sidecarSets: Invalid value: must be a list, found an object")]
 #[case::set_without_kind(
@@ -122,12 +139,12 @@ fn every_field_is_decoded() {
 )]
 #[case::gate_unknown(
     json!({"featureGates": {"PodWebhook": true}}),
-    "featureGates: Unsupported value: \"PodWebhook\": supported values: \"SidecarSetServiceAccountInjection\", \
-     \"SidecarSetPatchPodMetadataDefaultsAllowed\", \"EnableSortSidecarContainerByName\""
+    "featureGates.PodWebhook: Unknown field: known here: SidecarSetServiceAccountInjection, \
+     SidecarSetPatchPodMetadataDefaultsAllowed, EnableSortSidecarContainerByName"
 )]
 #[case::gate_text(
     json!({"featureGates": {"EnableSortSidecarContainerByName": "true"}}),
-    "featureGates[EnableSortSidecarContainerByName]: Invalid value: must be true or false, found a string"
+    "featureGates.EnableSortSidecarContainerByName: Invalid value: must be true or false, found a string"
 )]
 #[case::namespace_number(
     json!({"systemNamespace": 1}), "systemNamespace: Invalid value: must be a string, found a number"
@@ -147,7 +164,7 @@ fn every_field_is_decoded() {
 )]
 #[case::whitelist_unknown_key(
     json!({"patchPodMetadataWhitelist": {"rule": []}}),
-    "patchPodMetadataWhitelist.rule: Unknown field: known here: rules"
+    "patchPodMetadataWhitelist.rule: Unknown field: did you mean \"rules\"?"
 )]
 #[case::whitelist_rules(
     json!({"patchPodMetadataWhitelist": {"rules": {}}}),
@@ -163,14 +180,14 @@ fn every_field_is_decoded() {
 )]
 #[case::whitelist_expression(
     json!({"patchPodMetadataWhitelist": {"rules": [{"allowedAnnotationKeyExprs": ["a", 1]}]}}),
-    "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[1]: Invalid value: must be a regular expression, found a number"
+    "patchPodMetadataWhitelist.rules[0].allowedAnnotationKeyExprs[1]: Invalid value: must be a string, found a number"
 )]
 #[case::whitelist_selector(
     json!({"patchPodMetadataWhitelist": {"rules": [{"selector": "a=b"}]}}),
-    "patchPodMetadataWhitelist.rules[0].selector: Invalid value: must be a label selector, found a string"
+    "patchPodMetadataWhitelist.rules[0].selector: Invalid value: must be an object, found a string"
 )]
 #[case::role_unknown(
-    json!({"role": "assert"}), "role: Unsupported value: \"assert\": supported values: \"Assert\", \"Inject\""
+    json!({"role": "assert"}), "role: Unsupported value: \"assert\": supported values: \"Inject\", \"Assert\""
 )]
 #[case::service_accounts_inside(
     json!({"serviceAccounts": {"onMissing": "Ignore"}}),
@@ -181,18 +198,18 @@ fn every_field_is_decoded() {
     "bundle: Invalid value: is no bundle: it does not start with \"pillion-bundle-3:\"; make one with `pillion bundle`"
 )]
 #[case::bundle_list(
-    json!({"bundle": []}), "bundle: Invalid value: must be a string that `pillion bundle` made, found a list"
+    json!({"bundle": []}), "bundle: Invalid value: must be a string, found a list"
 )]
 #[case::bundle_ref_text(
     json!({"bundleRef": "pillion/sets"}),
     "bundleRef: Invalid value: must be an object of namespace and name, found a string"
 )]
 #[case::bundle_ref_without_name(
-    json!({"bundleRef": {"namespace": "pillion"}}), "bundleRef.name: Required value: say which ConfigMap it is"
+    json!({"bundleRef": {"namespace": "pillion"}}), "bundleRef.name: Required value: must be set"
 )]
 #[case::bundle_ref_without_namespace(
     json!({"bundleRef": {"namespace": null, "name": "sets"}}),
-    "bundleRef.namespace: Required value: say which ConfigMap it is"
+    "bundleRef.namespace: Required value: must be set"
 )]
 #[case::bundle_ref_namespace(
     json!({"bundleRef": {"namespace": "a.b", "name": "sets"}}),
@@ -213,23 +230,128 @@ fn every_field_is_decoded() {
 )]
 #[case::bundle_policy(
     json!({"onBundleUnavailable": "Ignore"}),
-    "onBundleUnavailable: Unsupported value: \"Ignore\": supported values: \"UseSettings\", \"Deny\""
+    "onBundleUnavailable: Unsupported value: \"Ignore\": supported values: \"Deny\", \"UseSettings\""
 )]
 #[case::bundle_age_number(
-    json!({"bundleMaxAge": 600}), "bundleMaxAge: Invalid value: must be a duration, as in \"10m\", found a number"
+    json!({"bundleMaxAge": 600}), "bundleMaxAge: Invalid value: must be a string, found a number"
 )]
 #[case::bundle_age_unit(
     json!({"bundleMaxAge": "1d"}),
-    "bundleMaxAge: Invalid value: \"1d\": time: unknown unit \"d\" in duration \"1d\""
+    "bundleMaxAge: Invalid value: time: unknown unit \"d\" in duration \"1d\"; write it as in \"10m\""
 )]
 #[case::bundle_age_nothing(
-    json!({"bundleMaxAge": "0s"}), "bundleMaxAge: Invalid value: \"0s\": must be longer than nothing"
+    json!({"bundleMaxAge": "0s"}), "bundleMaxAge: Invalid value: \"0s\": must be longer than nothing, as in \"10m\""
 )]
 #[case::bundle_age_negative(
-    json!({"bundleMaxAge": "-10m"}), "bundleMaxAge: Invalid value: \"-10m\": must be longer than nothing"
+    json!({"bundleMaxAge": "-10m"}), "bundleMaxAge: Invalid value: \"-10m\": must be longer than nothing, as in \"10m\""
 )]
 fn what_cannot_be_decoded_is_refused_with_its_path(#[case] settings: Value, #[case] error: &str) {
     assert_eq!(refused(settings), [error]);
+}
+
+#[test]
+fn every_rule_for_service_accounts_is_decoded() {
+    let decoded = Settings::decode(json!({"serviceAccounts": {
+        "allowed": [{"namespaces": ["team-*"], "names": ["log-agent"]}],
+        "protectedNamespaces": ["kube-system"],
+        "onMissing": "Skip", "onConflict": "Skip", "onAppServiceAccount": "Isolate",
+        "allowPodMode": true, "strictExistence": true, "protectDefault": true, "protectInUse": true,
+        "requireCreatePods": true,
+        "denyPermissions": [
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["*"], "resourceNames": null, "nonResourceURLs": ["/x"]}
+        ],
+        "legacyTokenSecrets": "Deny", "legacyTokenExempt": ["ci/*"],
+        "ephemeralContainers": "Warn", "controllerUser": "me", "trustedCsiDrivers": ["b.example", "a.example"]
+    }}))
+    .unwrap();
+    assert_eq!(
+        decoded.service_accounts,
+        Rules {
+            allowed: vec![Allowed { namespaces: vec![glob("team-*")], names: vec![glob("log-agent")] }],
+            protected_namespaces: vec!["kube-system".to_owned()],
+            on_missing: Otherwise::Skip,
+            on_conflict: Otherwise::Skip,
+            on_app_account: OnAppAccount::Isolate,
+            allow_pod_mode: true,
+            strict_existence: true,
+            protect_default: true,
+            protect_in_use: true,
+            require_create_pods: true,
+            deny_permissions: Some(vec![Atom::new("", "nodes", None, "*")]),
+            legacy_token_secrets: Judgement::Deny,
+            legacy_token_exempt: vec![glob("ci/*")],
+            ephemeral_containers: Judgement::Warn,
+            controller_user: "me".to_owned(),
+            trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
+        }
+    );
+}
+
+#[rstest]
+#[case::list(json!([]), ": Invalid value: must be an object, found a list")]
+#[case::key(json!({"allowedNames": []}), ".allowedNames: Unknown field: known here: allowed, protectedNamespaces")]
+#[case::misspelt(json!({"onmissing": "Skip"}), ".onmissing: Unknown field: did you mean \"onMissing\"?")]
+#[case::choice(
+    json!({"onMissing": "skip"}), ".onMissing: Unsupported value: \"skip\": supported values: \"Deny\", \"Skip\""
+)]
+#[case::silence(
+    json!({"ephemeralContainers": "Allow"}),
+    ".ephemeralContainers: Unsupported value: \"Allow\": supported values: \"Deny\", \"Warn\""
+)]
+#[case::flag(json!({"protectDefault": "yes"}), ".protectDefault: Invalid value: must be true or false, found a string")]
+#[case::user(json!({"controllerUser": ""}), ".controllerUser: Invalid value: must not be empty; write a name, or leave it out")]
+#[case::glob_of_namespaces(
+    json!({"protectedNamespaces": ["a", "kube-*"]}),
+    ".protectedNamespaces[1]: Invalid value: \"kube-*\": is a glob; write each name in full"
+)]
+#[case::glob_of_drivers(
+    json!({"trustedCsiDrivers": ["*.example"]}),
+    ".trustedCsiDrivers[0]: Invalid value: \"*.example\": is a glob; write each name in full"
+)]
+#[case::number_among_drivers(
+    json!({"trustedCsiDrivers": ["a", 1]}), ".trustedCsiDrivers[1]: Invalid value: must be a string, found a number"
+)]
+#[case::empty_name(
+    json!({"allowed": [{"namespaces": ["*"], "names": [""]}]}),
+    ".allowed[0].names[0]: Invalid value: must not be empty; write a name, or leave it out"
+)]
+#[case::allowed_everywhere_by_mistake(
+    json!({"allowed": [{"names": ["a"]}]}), ".allowed[0].namespaces: Required value: must be set"
+)]
+#[case::allowed_everywhere_by_a_null(
+    json!({"allowed": [{"names": ["a"], "namespaces": null}]}), ".allowed[0].namespaces: Required value: must be set"
+)]
+#[case::allowed_nothing(
+    json!({"allowed": [{"names": [], "namespaces": ["a"]}]}),
+    ".allowed[0].names: Invalid value: must not be empty; \"*\" is all of them"
+)]
+#[case::allowed_another_key(
+    json!({"allowed": [{"name": ["a"], "namespaces": ["a"]}]}), ".allowed[0].name: Unknown field: did you mean \"names\"?"
+)]
+#[case::allowed_by_name_only(
+    json!({"allowed": ["a"]}), ".allowed[0]: Invalid value: must be an object with namespaces and names, found a string"
+)]
+#[case::verbs_as_a_text(
+    json!({"denyPermissions": [{"apiGroups": [""], "resources": ["pods"], "verbs": "get"}]}),
+    ".denyPermissions[0].verbs: Invalid value: must be a list, found a string"
+)]
+#[case::a_rule_that_denies_nothing(
+    json!({"denyPermissions": [{"apiGroups": [], "resources": ["pods"], "verbs": ["get"]}]}),
+    ".denyPermissions[0].apiGroups: Invalid value: must not be empty; \"*\" is all of them"
+)]
+#[case::a_rule_without_verbs(
+    json!({"denyPermissions": [{"apiGroups": ["*"], "resources": ["pods"]}]}),
+    ".denyPermissions[0].verbs: Required value: must be set"
+)]
+#[case::e18_too_many_permissions(
+    json!({"denyPermissions": [
+        {"apiGroups": vec!["a"; 17], "resources": vec!["b"; 16], "verbs": vec!["c"; 16]}
+    ]}),
+    ".denyPermissions: Invalid value: stands for more than 4096 permissions; name fewer groups, resources, verbs or objects"
+)]
+fn rules_for_service_accounts_that_cannot_be_decoded_are_refused(#[case] rules: Value, #[case] error: &str) {
+    let errors = refused(json!({ "serviceAccounts": rules }));
+    assert!(errors.len() == 1 && errors[0].starts_with(&format!("serviceAccounts{error}")), "{errors:#?}");
 }
 
 #[test]
@@ -279,32 +401,27 @@ fn shoots_are_decoded() {
     assert_eq!(decoded(all), expected);
 }
 
-#[test]
-fn everything_that_is_wrong_with_shoots_is_said_at_once() {
-    let shoots = json!({
-        "Enabled": true, "enabled": "yes", "managedIssuer": true, "migration": "deny",
-        "pathPrefixes": ["a.b", "Shoot.spec", "a..b", "", 1, "a.b.serviceAccountConfig", "$.spec"]
-    });
-    let not_dotted = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
-    let prefix = |index: &str, value: &str| {
-        ["shoots.pathPrefixes[", index, "]: Invalid value: \"", value, "\": ", not_dotted].concat()
-    };
-    assert_eq!(
-        refused(json!({ "shoots": shoots })),
-        [
-            "shoots.Enabled: Unknown field: known here: enabled, managedIssuer, migration, pathPrefixes".to_owned(),
-            "shoots.enabled: Invalid value: must be true or false, found a string".to_owned(),
-            "shoots.managedIssuer: Invalid value: must be a string, found a boolean".to_owned(),
-            "shoots.migration: Unsupported value: \"deny\": supported values: \"Deny\", \"Warn\"".to_owned(),
-            prefix("1", "Shoot.spec"),
-            prefix("2", "a..b"),
-            prefix("3", ""),
-            "shoots.pathPrefixes[4]: Invalid value: must be a dotted path, found a number".to_owned(),
-            "shoots.pathPrefixes[5]: Duplicate value: \"a.b.serviceAccountConfig\"".to_owned(),
-            prefix("6", "$.spec"),
-        ]
-    );
-    assert_eq!(refused(json!({"shoots": [1]})), ["shoots: Invalid value: must be an object, found a list"]);
+#[rstest]
+#[case::list(json!([1]), "shoots: Invalid value: must be an object, found a list")]
+#[case::key(json!({"Enabled": true}), "shoots.Enabled: Unknown field: did you mean \"enabled\"?")]
+#[case::flag(json!({"enabled": "yes"}), "shoots.enabled: Invalid value: must be true or false, found a string")]
+#[case::issuer(json!({"managedIssuer": true}), "shoots.managedIssuer: Invalid value: must be a string, found a boolean")]
+#[case::migration(
+    json!({"migration": "deny"}),
+    "shoots.migration: Unsupported value: \"deny\": supported values: \"Deny\", \"Warn\""
+)]
+#[case::kind(json!({"pathPrefixes": ["a.b", "Shoot.spec"]}), "shoots.pathPrefixes[1]: Invalid value: \"Shoot.spec\": PATH")]
+#[case::step(json!({"pathPrefixes": ["a..b"]}), "shoots.pathPrefixes[0]: Invalid value: \"a..b\": PATH")]
+#[case::nothing(json!({"pathPrefixes": [""]}), "shoots.pathPrefixes[0]: Invalid value: \"\": PATH")]
+#[case::root(json!({"pathPrefixes": ["$.spec"]}), "shoots.pathPrefixes[0]: Invalid value: \"$.spec\": PATH")]
+#[case::number(json!({"pathPrefixes": [1]}), "shoots.pathPrefixes[0]: Invalid value: must be a string, found a number")]
+#[case::twice(
+    json!({"pathPrefixes": ["a.b", "a.b.serviceAccountConfig"]}),
+    "shoots.pathPrefixes: Invalid value: \"a.b.serviceAccountConfig\": is in the list twice; remove one"
+)]
+fn rules_for_shoots_that_cannot_be_decoded_are_refused(#[case] shoots: Value, #[case] error: &str) {
+    let path = "must be a dotted path from the object's root, as in spec.kubernetes.kubeAPIServer";
+    assert_eq!(refused(json!({ "shoots": shoots })), [error.replace("PATH", path)]);
 }
 
 #[test]
@@ -318,11 +435,11 @@ fn all_errors_come_at_once() {
     let paths: Vec<&str> = errors.iter().filter_map(|error| error.split(": ").next()).collect();
     let expected = [
         "colour",
-        "featureGates",
+        "featureGates.Nope",
+        "systemNamespace",
         "sidecarSets[0].spec.selector",
         "sidecarSets[1].spec.volumes",
         "sidecarSets[1].metadata.name",
-        "systemNamespace",
     ];
     assert_eq!(paths, expected, "{errors:#?}");
 }

@@ -3,11 +3,12 @@
 //! OpenKruise reads its ConfigMap leniently; a key that nothing reads would allow less than it seems to, so here it
 //! is an error.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-use super::read::wrong_type;
-use crate::field::{Cause, FieldError, Report};
-use crate::format;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::field::{FieldError, Report};
 use crate::node::Node;
 use crate::pattern::Pattern;
 use crate::selector;
@@ -16,23 +17,26 @@ const RULES: &str = "rules";
 const SELECTOR: &str = "selector";
 const EXPRESSIONS: &str = "allowedAnnotationKeyExprs";
 
-/// Checks the shape: known keys, types.
-pub(super) fn decode(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    check_keys(whitelist, &[RULES], errors);
-    check_list(whitelist, RULES, errors);
-    for rule in whitelist.items(RULES) {
-        check_keys(&rule, &[SELECTOR, EXPRESSIONS], errors);
-        let labels = rule.part(SELECTOR);
-        if !matches!(labels.value, Value::Null | Value::Object(_)) {
-            errors.push(wrong_type(&labels.place, labels.value, "a label selector"));
-        }
-        check_list(&rule, EXPRESSIONS, errors);
-        for expression in rule.items(EXPRESSIONS) {
-            if !expression.value.is_string() {
-                errors.push(wrong_type(&expression.place, expression.value, "a regular expression"));
-            }
-        }
-    }
+/// The shape of the whitelist. The whitelist itself is carried as JSON, as the ConfigMap's is, so nothing of it is
+/// kept here.
+#[derive(Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields, expecting = "an object")]
+pub(super) struct Whitelist {
+    /// The rules.
+    rules: Vec<Rule>,
+}
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
+struct Rule {
+    /// Labels of the SidecarSets that the rule is for; absent: all of them.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Map<String, serde_json::Value>>"))]
+    #[expect(clippy::zero_sized_map_values, reason = "an object whose labels are judged later")]
+    selector: Option<BTreeMap<String, IgnoredAny>>,
+    /// Regular expressions (RE2), matched anywhere in the key of an annotation.
+    allowed_annotation_key_exprs: Vec<String>,
 }
 
 /// Checks what the shape does not tell: selectors and expressions.
@@ -47,29 +51,5 @@ pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
                 errors.invalid(&expression.place, text, &wrong.to_string());
             }
         }
-    }
-}
-
-fn check_keys(node: &Node<'_, '_>, known: &[&str], errors: &mut Vec<FieldError>) {
-    let Some(object) = node.value.as_object() else {
-        errors.push(wrong_type(&node.place, node.value, "an object"));
-        return;
-    };
-    for key in object.keys() {
-        if !known.contains(&key.as_str()) {
-            errors.report(
-                Cause::Unknown,
-                &node.at(key),
-                None,
-                &["known here: ", &format::joined(known, ", ")].concat(),
-            );
-        }
-    }
-}
-
-fn check_list(node: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
-    let list = node.part(key);
-    if !matches!(list.value, Value::Null | Value::Array(_)) {
-        errors.push(wrong_type(&list.place, list.value, "a list"));
     }
 }

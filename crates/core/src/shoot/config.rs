@@ -3,10 +3,9 @@
 use serde_json::Value;
 
 use super::Judgement;
-use crate::field::Place;
+use crate::field::{Cause, FieldError, Place};
 use crate::json;
 use crate::node::Node;
-use crate::settings::wrong_type;
 
 /// A `serviceAccountConfig`. A field that is null is absent. [`Default`] is none at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,4 +112,10 @@ fn text<'a>(field: &Node<'a, '_>, judgement: &mut Judgement) -> Option<&'a str> 
             None
         }
     }
+}
+
+/// The value has another type than `wanted`. Its content is not shown: it may be long.
+fn wrong_type(place: &Place<'_>, found: &Value, wanted: &str) -> FieldError {
+    let detail = format!("must be {wanted}, found {}", json::type_name(found));
+    FieldError { path: place.path(), cause: Cause::Type, value: None, detail }
 }

@@ -1,16 +1,14 @@
 //! What the documents of files are.
 
 use pillion_core::bundle;
-use pillion_core::gates::Gates;
 use pillion_core::json;
 use pillion_core::names;
+use pillion_core::words::nearest;
 use serde_json::Value;
 
-use super::words::nearest;
 use crate::manifest::Manifest;
 use crate::rendering::document::{PART_OF, PILLION};
-use crate::schema::service_accounts;
-use crate::schema::settings::SETTINGS;
+use crate::schema;
 
 /// What a document is to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +52,18 @@ pub const GARDENER: [(&str, &str); 3] = [
 
 /// The kinds that say what a ServiceAccount may do.
 const RBAC: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
+
+/// The settings that no other program has. `bundle`, `role` and `serviceAccount` alone are words that other programs use,
+/// too.
+const TELLING: [&str; 7] = [
+    "sidecarSets",
+    "controllerRevisions",
+    "patchPodMetadataWhitelist",
+    "shoots",
+    "bundleRef",
+    "onBundleUnavailable",
+    "bundleMaxAge",
+];
 
 /// Tells what a document is.
 pub fn role(document: &Value) -> Role {
@@ -114,34 +124,30 @@ pub fn members(group: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Whether an object can only be settings of this policy: one of its keys is telling, or all of its keys are settings,
-/// misspelt ones among them. `bundle`, `role` and `serviceAccount` alone are words that other programs use, too.
+/// misspelt ones among them.
 pub fn is_settings(object: &Value) -> bool {
     let Some(object) = object.as_object() else { return false };
     let is_own = |key: &str| key == "serviceAccounts" || nearest(key, ["featureGates", "systemNamespace"]).is_some();
-    let names = || SETTINGS.iter().map(|setting| setting.name);
+    let names = || schema::members("").map(|(name, _)| name);
     object.iter().any(|(key, value)| is_telling(key, value))
         || (object.keys().all(|key| nearest(key, names()).is_some()) && object.keys().any(|key| is_own(key)))
 }
 
 /// Whether only settings of this policy have such an entry.
 fn is_telling(key: &str, value: &Value) -> bool {
-    let has_one_of = |names: &[&'static str]| {
+    let has_one_of = |setting: &str| {
         let mut keys = value.as_object().into_iter().flat_map(|object| object.keys());
-        keys.any(|key| nearest(key, names.iter().copied()).is_some())
+        keys.any(|key| nearest(key, schema::members(setting).map(|(name, _)| name)).is_some())
     };
-    let Some(setting) = nearest(key, SETTINGS.iter().map(|setting| setting.name)) else {
+    let Some(setting) = nearest(key, schema::members("").map(|(name, _)| name)) else {
         // A part of a policy that is a file of its own.
         return key == "settings" && is_settings(value);
     };
     match setting {
         "bundle" => value.as_str().is_some_and(|text| text.starts_with(bundle::PREFIX)),
         "role" => value.as_str().is_some_and(|role| nearest(role, ["Inject", "Assert"]).is_some()),
-        "featureGates" => has_one_of(&Gates::NAMES),
-        "serviceAccounts" => {
-            let names: Vec<&'static str> = service_accounts::FIELDS.iter().map(|field| field.name).collect();
-            has_one_of(&names)
-        }
-        name => SETTINGS.iter().any(|setting| setting.name == name && setting.is_telling),
+        "featureGates" | "serviceAccounts" => has_one_of(setting),
+        name => TELLING.contains(&name),
     }
 }
 

@@ -9,10 +9,10 @@ use pillion_core::service_account::validation::{self, Findings};
 use pillion_core::service_account::{conflicts, declared};
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::prepare::prepared;
+use pillion_core::words::nearest;
 use serde_json::Value;
 
 use super::subject::{Spot, Subject};
-use super::words::nearest;
 use crate::report::Finding;
 
 /// The gate that the fields need.

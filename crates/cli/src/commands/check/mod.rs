@@ -34,7 +34,6 @@ use crate::preview;
 use crate::report::{self, Finding, Format, Severity, locate};
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::words;
 
 const EXAMPLES: &str = "Examples:
   pillion check test_data/settings-log-agent.json

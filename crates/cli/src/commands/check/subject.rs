@@ -9,14 +9,12 @@ use pillion_core::service_account::declared;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::{Version, decode};
 use pillion_core::sidecar_set::prepare::prepared;
+use pillion_core::words::nearest;
 use serde_json::Value;
 
 use super::locate::{Aim, place};
-use super::words::nearest;
 use crate::manifest::Manifest;
 use crate::report::{Finding, Severity};
-use crate::schema::service_accounts;
-use crate::schema::settings::SETTINGS;
 
 /// An object in a document: the document itself, or a part of it.
 #[derive(Clone, Debug)]
@@ -148,20 +146,13 @@ fn name_of(manifest: &Value) -> String {
     json::text(manifest, &["metadata", "name"]).to_owned()
 }
 
-/// The names that could be meant where a key of settings or of a PolicyRule is unknown.
-fn siblings(path: &str) -> Vec<&'static str> {
-    let is_of_rule = |list: &str| path.contains(&format!("{list}["));
-    if is_of_rule("denyPermissions") || is_of_rule(declared::PERMISSIONS.name) {
-        vec!["apiGroups", "resources", "verbs", "resourceNames"]
-    } else if path.starts_with("serviceAccounts.allowed[") {
-        vec!["namespaces", "names"]
-    } else if path.starts_with("serviceAccounts.") {
-        service_accounts::FIELDS.iter().map(|field| field.name).collect()
-    } else if path.starts_with("spec.") {
-        // An error of a policy lists the fields itself.
-        Vec::new()
+/// The names that could be meant if a key of a PolicyRule of a SidecarSet is unknown. Other errors say themselves which
+/// name is meant, or which are known.
+fn siblings(path: &str) -> &'static [&'static str] {
+    if path.contains(&format!("{}[", declared::PERMISSIONS.name)) {
+        &["apiGroups", "resources", "verbs", "resourceNames"]
     } else {
-        SETTINGS.iter().map(|setting| setting.name).collect()
+        &[]
     }
 }
 
@@ -174,7 +165,7 @@ fn split(error: &FieldError, sidecar_set: &str) -> (String, String) {
     if error.cause == Cause::Unknown {
         let key = error.path.as_str().rsplit('.').next().unwrap_or_default();
         let known = detail.strip_prefix("known here: ").map_or_else(Vec::new, |known| known.split(", ").collect());
-        let known = known.into_iter().chain(siblings(error.path.as_str()));
+        let known = known.into_iter().chain(siblings(error.path.as_str()).iter().copied());
         let remedy = nearest(key, known).map_or_else(|| detail.to_owned(), |near| format!("did you mean {near:?}?"));
         return (format!("{message} {key:?}"), remedy);
     }

@@ -237,7 +237,7 @@ fn p5_only_accounts_that_the_settings_allow_get_tokens(
     #[case] is_allowed: bool,
     #[values(false, true)] is_only_mounted: bool,
 ) {
-    let globs = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+    let globs = |globs: &[&str]| globs.iter().map(|glob| glob.parse().unwrap()).collect();
     let allowed = Allowed { namespaces: globs(namespaces), names: globs(accounts_allowed) };
     let rules = Rules { allowed: vec![allowed], ..Rules::default() };
     let needs = if is_only_mounted { mounted("logs") } else { needs("logs") };

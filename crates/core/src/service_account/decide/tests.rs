@@ -312,7 +312,10 @@ fn e1_v5_e3_are_asked_before_anything_is_looked_up() {
         "{text}"
     );
 
-    let other = vec![super::super::rules::Allowed { namespaces: vec!["*".to_owned()], names: vec!["y".to_owned()] }];
+    let other = vec![super::super::rules::Allowed {
+        namespaces: vec!["*".parse().unwrap()],
+        names: vec!["y".parse().unwrap()],
+    }];
     let restricted = Rules { allowed: other, ..Rules::default() };
     let text = shown(decide(&[refuse("a", "x")], app("default"), "web", &restricted, &nothing));
     assert!(text.contains("ServiceAccount \"x\" is not allowed in namespace \"web\""), "{text}");

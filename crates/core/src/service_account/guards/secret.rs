@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn c4_exempt_secrets_are_let_through_where_their_account_is_there() {
-        let rules = Rules { legacy_token_exempt: vec!["web/*-token".to_owned()], ..with(Judgement::Deny) };
+        let rules = Rules { legacy_token_exempt: vec!["web/*-token".parse().unwrap()], ..with(Judgement::Deny) };
         assert_eq!(judge(&token("1"), &Value::Null, "web", &rules, &there()), Findings::default());
         assert_eq!(judge(&token("2"), &Value::Null, "web", &rules, &there()).reasons.len(), 1);
     }
@@ -206,7 +206,8 @@ mod tests {
     fn e22_no_secret_holds_a_token_of_a_merged_account(#[case] old: Value) {
         let new = token_of("sidecarset-merged-0123456789abcdef");
         for judgement in [Judgement::Allow, Judgement::Warn, Judgement::Deny] {
-            let rules = Rules { legacy_token_exempt: vec!["*".to_owned(), "web/t".to_owned()], ..with(judgement) };
+            let rules =
+                Rules { legacy_token_exempt: vec!["*".parse().unwrap(), "web/t".parse().unwrap()], ..with(judgement) };
             assert_eq!(
                 messages(&judge(&new, &old, "web", &rules, &Silent)),
                 [

@@ -96,7 +96,7 @@ fn v2_names_have_253_characters_at_most() {
     &["403 SidecarSet \"logs\": spec.serviceAccountName: ServiceAccount \"admin\" is not allowed in any namespace; add it to serviceAccounts.allowed"]
 )]
 fn v5_only_allowed_accounts(#[case] selector: Value, #[case] account: &str, #[case] expected: &[&str]) {
-    let list = |text: &str| vec![text.to_owned()];
+    let list = |text: &str| vec![text.parse().unwrap()];
     let rules = Rules {
         allowed: vec![Allowed { namespaces: list("team-*"), names: list("log-*") }],
         protected_namespaces: Vec::new(),

@@ -11,7 +11,7 @@ use self::fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};
 use super::documents::{GROUPS, KUBEWARDEN, POLICIES, settings_key};
 use super::subject::Spot;
 use crate::report::Finding;
-use crate::schema::settings::SETTINGS;
+use crate::schema;
 
 /// The versions of the definitions. Groups have the first one only.
 const VERSIONS: [&str; 2] = ["v1", "v1alpha2"];
@@ -65,7 +65,7 @@ fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath, errors: &
         if let Some(field) = fields.iter().find(|field| field.name == key) {
             return Some(format!("only {} has this field", field.owners()));
         }
-        let is_setting = SETTINGS.iter().any(|setting| setting.name == key) && names.contains(&"settings");
+        let is_setting = schema::members("").any(|(name, _)| name == key) && names.contains(&"settings");
         is_setting.then(|| format!("{key} is a setting; write it below {}.settings", at.as_str()))
     };
     unknown(value, &names, at, remedy, errors);

@@ -5,10 +5,10 @@ use pillion_core::json;
 use pillion_core::schema::{self, Kind, Schema};
 use pillion_core::service_account::declared;
 use pillion_core::sidecar_set::decode::Version;
+use pillion_core::words::nearest;
 
 use crate::commands::check::locate::{Aim, place, resolve};
 use crate::commands::check::subject::{Spot, Subject};
-use crate::commands::check::words::nearest;
 use crate::report::{Finding, Severity};
 
 /// Texts that mean something in these fields of a container, and that neither validation nor the CRD checks (V-9, V-10).

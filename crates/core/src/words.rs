@@ -3,9 +3,12 @@
 /// The candidate that `word` was most likely meant to be: one that differs only in case, or in few letters.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let allowed = (word.chars().count() / 4).clamp(1, 3);
+    let length = word.chars().count();
+    let allowed = (length / 4).clamp(1, 3);
     candidates
         .into_iter()
+        // Words whose lengths differ by more differ by more letters; and a word may be long (E18).
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .filter_map(|candidate| {
             let distance = distance(&word, &candidate.to_lowercase());
             (distance <= allowed).then_some((distance, candidate))

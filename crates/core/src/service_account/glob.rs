@@ -1,0 +1,93 @@
+//! Globs of names.
+
+use crate::settings::text::{check_length, checked_text};
+
+/// The longest glob, and the longest text that one matches, in bytes: a namespace, a slash and a name are less.
+pub const GLOB_MAX: usize = 512;
+
+checked_text!(
+    /// A pattern of names: `*` is any number of characters, `?` is one. It has at least one byte and at most
+    /// [`GLOB_MAX`].
+    #[cfg_attr(feature = "schema", schemars(extend("minLength" = 1)))]
+    Glob,
+    check_length
+);
+
+impl Glob {
+    /// Whether it matches a whole text. No text of more than [`GLOB_MAX`] bytes is matched: the work is the product of
+    /// both lengths.
+    pub fn matches(&self, text: &str) -> bool {
+        if text.len() > GLOB_MAX {
+            return false;
+        }
+        let (mut glob, mut text) = (self.as_str().chars(), text.chars());
+        // The rest of the glob after the last star, and the text from which it is tried next: each time the star takes
+        // one more character.
+        let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+        loop {
+            let at = text.clone();
+            match (glob.next(), text.next()) {
+                (None, None) => return true,
+                (Some('*'), _) => {
+                    text = at;
+                    star = Some((glob.clone(), text.clone()));
+                }
+                (Some('?'), Some(_)) => {}
+                (Some(one), Some(other)) if one == other => {}
+                _ => {
+                    let Some((rest, mut resume)) = star.take() else { return false };
+                    if resume.next().is_none() {
+                        return false;
+                    }
+                    glob = rest.clone();
+                    text = resume.clone();
+                    star = Some((rest, resume));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::literal("logs", "logs", true)]
+    #[case::longer("logs", "logs2", false)]
+    #[case::shorter("logs", "log", false)]
+    #[case::everything("*", "", true)]
+    #[case::prefix("team-*", "team-a", true)]
+    #[case::nothing_after_the_prefix("team-*", "team-", true)]
+    #[case::other_prefix("team-*", "steam-a", false)]
+    #[case::suffix("*-agent", "log-agent", true)]
+    #[case::suffix_twice("*-agent", "agent-agent", true)]
+    #[case::middle("a*b*c", "aXbXbXc", true)]
+    #[case::middle_missing("a*b*c", "aXcXb", false)]
+    #[case::one("team-?", "team-a", true)]
+    #[case::not_two("team-?", "team-ab", false)]
+    #[case::not_none("team-?", "team-", false)]
+    #[case::stars("**", "x", true)]
+    #[case::no_brackets("[ab]", "a", false)]
+    fn v5_globs(#[case] glob: &str, #[case] text: &str, #[case] matched: bool) {
+        assert_eq!(glob.parse::<Glob>().unwrap().matches(text), matched);
+    }
+
+    #[test]
+    fn e18_globs_and_texts_have_a_limit() {
+        assert!("".parse::<Glob>().is_err() && "*".repeat(GLOB_MAX + 1).parse::<Glob>().is_err());
+        let glob: Glob = "*".repeat(GLOB_MAX).parse().unwrap();
+        assert!(glob.matches(&"x".repeat(GLOB_MAX)) && !glob.matches(&"x".repeat(GLOB_MAX + 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_glob_of_stars_and_a_part_of_the_text_matches(before in "[a-c]*", part in "[a-c]*", after in "[a-c]*") {
+            let glob: Glob = format!("*{part}*").parse().unwrap();
+            prop_assert!(glob.matches(&[before, part, after].concat()));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `sidecarSets` and `controllerRevisions`: lists of whole objects, each of which is decoded by itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::naming;
+use crate::field::{Cause, FieldError, Place, Report};
+use crate::json;
+
+/// Takes the items of a list out of the settings; the list stays, empty. serde would take each manifest apart and build it
+/// anew.
+pub(super) fn take(settings: &mut Value, key: &str) -> Vec<Value> {
+    settings.get_mut(key).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
+}
+
+/// Decodes manifests of one kind, whose names are unique.
+pub(super) fn decode<T>(
+    manifests: Vec<Value>,
+    (key, kind): (&str, &str),
+    errors: &mut Vec<FieldError>,
+    decode: impl Fn(Value) -> Result<T, Vec<FieldError>>,
+) -> Vec<T> {
+    let list = Place::new(key);
+    let mut names = BTreeSet::new();
+    let mut decoded = Vec::with_capacity(manifests.len());
+    for (index, manifest) in manifests.into_iter().enumerate() {
+        let at = list.index(index);
+        let name = json::text(&manifest, &["metadata", "name"]).to_owned();
+        match decode(manifest) {
+            Ok(manifest) => decoded.push(manifest),
+            Err(wrong) => errors.extend(wrong.into_iter().map(|error| naming(error, &at.path(), kind, &name))),
+        }
+        // A missing name is validation's to report, but two of them are two of one name.
+        if names.contains(&name) {
+            errors.report(Cause::Duplicate, &at.child("metadata.name"), Some(&name), "names are unique; remove one");
+        }
+        names.insert(name);
+    }
+    decoded
+}

@@ -1,0 +1,149 @@
+//! The settings as they are written, and what is made of them.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::bundle_ref::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
+use super::shape::read;
+use super::shoots::ShootSettings;
+use super::text::{Label, checked};
+use super::whitelist::Whitelist;
+use super::{Role, SYSTEM_NAMESPACE, Settings, manifests};
+use crate::bundle::{Bundle, Text};
+use crate::controller_revision::ControllerRevision;
+use crate::duration::Duration;
+use crate::field::{Cause, FieldError, FieldPath};
+use crate::gates::Gates;
+use crate::json;
+use crate::service_account::rules::Rules;
+use crate::sidecar_set::decode::decode as decode_sidecar_set;
+
+const SIDECAR_SETS: &str = "sidecarSets";
+const CONTROLLER_REVISIONS: &str = "controllerRevisions";
+const WHITELIST: &str = "patchPodMetadataWhitelist";
+const BUNDLE_REF: &str = "bundleRef";
+
+/// The settings of a Kubewarden policy that runs Pillion.
+//
+// The manifests are taken out of their lists before, and the whitelist stays JSON: only their shape is read here.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct RawSettings {
+    /// What is injected.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Value>", extend("default" = []), example = super::schema::sidecar_sets()))]
+    sidecar_sets: Vec<IgnoredAny>,
+    /// Stored versions that `injectionStrategy.revision` names.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Value>", extend("default" = [])))]
+    controller_revisions: Vec<IgnoredAny>,
+    /// More SidecarSets, compiled into one string by `pillion bundle`. It is cheaper for the policy server, which copies the
+    /// settings for every request.
+    #[cfg_attr(feature = "schema", schemars(extend("pattern" = "^(pillion-bundle-3:|$)")))]
+    bundle: Option<String>,
+    /// The ConfigMap in which a controller keeps compiled SidecarSets.
+    #[cfg_attr(feature = "schema", schemars(
+        schema_with = "super::schema::bundle_ref", example = super::schema::config_map_name()
+    ))]
+    bundle_ref: Option<ConfigMapName>,
+    /// What happens if the ConfigMap of `bundleRef` is missing, damaged or too old.
+    #[cfg_attr(feature = "schema", schemars(example = OnUnavailable::UseSettings))]
+    on_bundle_unavailable: OnUnavailable,
+    /// How old the ConfigMap of `bundleRef` may be, as in `90s`, `10m` or `1h30m`.
+    #[serde(deserialize_with = "max_age")]
+    #[cfg_attr(feature = "schema", schemars(
+        with = "String", extend("pattern" = super::schema::DURATION, "default" = "10m"), example = "10m"
+    ))]
+    bundle_max_age: Duration,
+    /// OpenKruise's feature gates for SidecarSets.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::gates()))]
+    feature_gates: Gates,
+    /// Which ServiceAccounts sidecars may get, and what is guarded.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::service_accounts()))]
+    service_accounts: Rules,
+    /// Rules for Gardener Shoots.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = {}), example = super::schema::shoots()))]
+    shoots: ShootSettings,
+    /// `Inject`, or `Assert`: the twin that checks what became of the identities and never patches.
+    #[cfg_attr(feature = "schema", schemars(example = Role::Assert))]
+    role: Role,
+    /// The namespace of the ConfigMap `kruise-configuration` and of the ControllerRevisions.
+    #[serde(deserialize_with = "checked::<_, Label>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Label", example = SYSTEM_NAMESPACE))]
+    system_namespace: String,
+    /// Which annotations SidecarSets may patch. It replaces the ConfigMap `kruise-configuration`.
+    #[cfg_attr(feature = "schema", schemars(example = super::schema::whitelist()))]
+    patch_pod_metadata_whitelist: Option<Whitelist>,
+}
+
+impl Default for RawSettings {
+    fn default() -> Self {
+        Self {
+            sidecar_sets: Vec::new(),
+            controller_revisions: Vec::new(),
+            bundle: None,
+            bundle_ref: None,
+            on_bundle_unavailable: OnUnavailable::default(),
+            bundle_max_age: MAX_AGE,
+            feature_gates: Gates::default(),
+            service_accounts: Rules::default(),
+            shoots: ShootSettings::default(),
+            role: Role::default(),
+            system_namespace: SYSTEM_NAMESPACE.to_owned(),
+            patch_pod_metadata_whitelist: None,
+        }
+    }
+}
+
+/// Reads settings. `bundle` is the text of the setting, if it was taken out of them before.
+///
+/// # Errors
+/// As [`Settings::decode`].
+pub(super) fn decode(mut settings: Value, bundle: Option<Text>) -> Result<Settings, Vec<FieldError>> {
+    if settings.is_null() {
+        return decode(Value::Object(json::Object::new()), bundle);
+    }
+    let mut errors = Vec::new();
+    let sidecar_sets = manifests::take(&mut settings, SIDECAR_SETS);
+    let controller_revisions = manifests::take(&mut settings, CONTROLLER_REVISIONS);
+    without_empty_form(&mut settings);
+    let raw: RawSettings = read(&mut settings, &mut errors);
+    let bundle = bundle.or(raw.bundle.map(Text::from)).filter(|text| !text.as_bytes().is_empty());
+    if let Some(Err(error)) = bundle.as_ref().map(|text| Bundle::read(text.as_bytes())) {
+        errors.push(FieldError::new(&FieldPath::new("bundle"), Cause::Invalid, error.to_string()));
+    }
+    let decoded = Settings {
+        sidecar_sets: manifests::decode(sidecar_sets, (SIDECAR_SETS, "SidecarSet"), &mut errors, |manifest| {
+            Ok(decode_sidecar_set(manifest)?.into_sidecar_set())
+        }),
+        bundle,
+        bundle_source: BundleSource {
+            config_map: raw.bundle_ref,
+            on_unavailable: raw.on_bundle_unavailable,
+            max_age: raw.bundle_max_age,
+        },
+        controller_revisions: manifests::decode(
+            controller_revisions,
+            (CONTROLLER_REVISIONS, "ControllerRevision"),
+            &mut errors,
+            ControllerRevision::decode,
+        ),
+        gates: raw.feature_gates,
+        system_namespace: raw.system_namespace,
+        patch_pod_metadata_whitelist: settings.get_mut(WHITELIST).map(Value::take).filter(|rules| !rules.is_null()),
+        service_accounts: raw.service_accounts,
+        shoots: raw.shoots,
+        role: raw.role,
+    };
+    if errors.is_empty() { Ok(decoded) } else { Err(errors) }
+}
+
+/// Takes out a form for `bundleRef` that is not filled in: two empty texts.
+fn without_empty_form(settings: &mut Value) {
+    let Some(form) = settings.get(BUNDLE_REF).and_then(Value::as_object) else { return };
+    let is_empty =
+        form.len() == 2 && ["namespace", "name"].iter().all(|key| form.get(*key).is_some_and(|text| text == ""));
+    if let Some(settings) = settings.as_object_mut().filter(|_| is_empty) {
+        settings.remove(BUNDLE_REF);
+    }
+}

@@ -1,0 +1,175 @@
+//! JSON as serde reads the settings from it.
+//!
+//! serde's types are more lenient than settings may be: a list would stand for a struct, its items for the fields in
+//! their order, and an object for an enumeration. And to them `null` is a value; in the settings it counts as absent.
+
+use std::fmt;
+
+use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::{Deserializer, Error, Expected, IntoDeserializer, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::Value;
+
+use crate::field::{Cause, FieldError, FieldPath};
+use crate::words::nearest;
+
+/// A value that is read with these rules. No setting is a number.
+#[derive(Clone, Copy)]
+pub(super) struct Strict<'a>(pub(super) &'a Value);
+
+impl Strict<'_> {
+    fn unexpected(&self) -> Unexpected<'_> {
+        match self.0 {
+            Value::Null => Unexpected::Unit,
+            Value::Bool(flag) => Unexpected::Bool(*flag),
+            Value::Number(_) => Unexpected::Other("a number"),
+            Value::String(text) => Unexpected::Str(text),
+            Value::Array(_) => Unexpected::Seq,
+            Value::Object(_) => Unexpected::Map,
+        }
+    }
+}
+
+impl<'de> IntoDeserializer<'de, ShapeError> for Strict<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Strict<'de> {
+    type Error = ShapeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
+        match self.0 {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(flag) => visitor.visit_bool(*flag),
+            Value::Number(_) => Err(ShapeError::invalid_type(self.unexpected(), &visitor)),
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(Strict))),
+            Value::Object(members) => {
+                let members = members.iter().filter(|(_, member)| !member.is_null());
+                visitor.visit_map(MapDeserializer::new(members.map(|(key, member)| (key.as_str(), Strict(member)))))
+            }
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ShapeError> {
+        if self.0.is_object() {
+            self.deserialize_any(visitor)
+        } else {
+            Err(ShapeError::invalid_type(self.unexpected(), &visitor))
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ShapeError> {
+        match self.0 {
+            Value::String(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
+            _ => Err(ShapeError::invalid_type(self.unexpected(), &"a string")),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, ShapeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier
+    }
+}
+
+/// What is wrong with a value: a [`FieldError`] that does not know yet where it is.
+#[derive(Debug)]
+pub(super) struct ShapeError {
+    /// The member of the value that is missing, if that is what is wrong.
+    missing: Option<&'static str>,
+    cause: Cause,
+    value: Option<String>,
+    detail: String,
+}
+
+impl ShapeError {
+    fn new(cause: Cause, detail: String) -> Self {
+        Self { missing: None, cause, value: None, detail }
+    }
+
+    /// The error of the value at `path`.
+    pub(super) fn at(self, path: &FieldPath) -> FieldError {
+        let path = self.missing.map_or_else(|| path.clone(), |member| path.child(member));
+        let error = FieldError::new(&path, self.cause, self.detail);
+        match self.value {
+            Some(value) => error.showing(value),
+            None => error,
+        }
+    }
+}
+
+impl Error for ShapeError {
+    fn custom<T: fmt::Display>(problem: T) -> Self {
+        Self::new(Cause::Invalid, problem.to_string())
+    }
+
+    // What the value holds is not shown: it may be long.
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let found = match found {
+            Unexpected::Bool(_) => "a boolean",
+            Unexpected::Str(_) => "a string",
+            Unexpected::Seq => "a list",
+            Unexpected::Map => "an object",
+            Unexpected::Unit => "null",
+            _ => "a number",
+        };
+        let expected = match expected.to_string().as_str() {
+            "a sequence" => "a list".to_owned(),
+            "a map" => "an object".to_owned(),
+            "a boolean" => "true or false".to_owned(),
+            other => other.to_owned(),
+        };
+        Self::new(Cause::Type, format!("must be {expected}, found {found}"))
+    }
+
+    fn unknown_field(key: &str, known: &'static [&'static str]) -> Self {
+        let detail = match nearest(key, known.iter().copied()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("known here: {}", known.join(", ")),
+        };
+        Self::new(Cause::Unknown, detail)
+    }
+
+    fn unknown_variant(value: &str, known: &'static [&'static str]) -> Self {
+        let FieldError { cause, value, detail, .. } = FieldError::not_supported(&FieldPath::default(), value, known);
+        Self { missing: None, cause, value, detail }
+    }
+
+    fn missing_field(member: &'static str) -> Self {
+        Self { missing: Some(member), ..Self::new(Cause::Required, "must be set".to_owned()) }
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for ShapeError {}
