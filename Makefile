@@ -11,10 +11,6 @@ MODULE := $(TARGET_DIR)/$(TARGET)/release/pillion_policy.wasm
 LIMIT := 1200000
 SOURCES := $(shell git ls-files 'src/*.rs' 'crates/codec/*' 'crates/core/*' 2>/dev/null) Cargo.toml Cargo.lock
 
-# Makes the module a twentieth smaller than the compiler does. It has to be told what the compiler uses.
-WASM_OPT ?= wasm-opt
-WASM_FEATURES := $(addprefix --enable-,bulk-memory multivalue mutable-globals nontrapping-float-to-int reference-types sign-ext simd)
-
 # What annotates the module and runs it in the bats suite: kwctl where it is installed, else the pillion of this folder,
 # which KWCTL=pillion chooses in any case.
 KWCTL ?= $(or $(shell command -v kwctl 2>/dev/null),pillion)
@@ -28,12 +24,13 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # The module that goes into pillion, and that the tests run: the one that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: optimiser pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
+.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
 
-policy.wasm: $(SOURCES) | optimiser
-	# The module alone: beside an rlib, cargo leaves link-time optimisation out, and that is a tenth of the size.
-	$(CARGO) rustc --package pillion-policy --lib --crate-type cdylib --target=$(TARGET) --release --locked
-	$(WASM_OPT) $(WASM_FEATURES) -Oz --converge $(MODULE) -o $@
+# What cargo makes is the module that is tested, measured, embedded and released. Kubewarden's release workflow builds it
+# the same way.
+policy.wasm: $(SOURCES)
+	$(CARGO) build --target=$(TARGET) --release --locked
+	cp $(MODULE) $@
 	@$(MAKE) --no-print-directory size
 
 size:
@@ -83,15 +80,12 @@ test-cluster: pillion servers
 servers:
 	@testenv/build
 
-optimiser:
-	@command -v $(WASM_OPT) >/dev/null || { echo "$(WASM_OPT) is missing: sudo apt-get install -y binaryen" >&2; exit 1; }
-
 tools:
 	@for tool in bats jq; do command -v $$tool >/dev/null || { echo "$$tool is missing: sudo apt-get install -y bats jq" >&2; exit 1; }; done
 
 # The log agent, injected into a Pod as an API server sent it to a webhook, as a diff.
-run: tools pillion
-	jq .request.object test_data/pod-create-review.json | $(PILLION) inject - --settings test_data/settings-log-agent.json --diff
+run: pillion
+	$(PILLION) inject test_data/pod-create-review.json --settings test_data/settings-log-agent.json --diff
 
 $(BASELINE): crates/accept-everything/src/lib.rs crates/accept-everything/Cargo.toml Cargo.lock
 	$(CARGO) build --package pillion-accept-everything --target=$(TARGET) --profile dist --target-dir $(TARGET_DIR)/baseline --locked

@@ -1,150 +1,142 @@
 //! The cluster, as the policy server shows it.
 
-use pillion_core::json;
+use kubewarden_policy_sdk::Error;
+use kubewarden_policy_sdk::host_capabilities::kubernetes::{
+    CanIRequest, GetResourceRequest, ResourceAttributes, SubjectAccessReview, can_i, get_resource,
+};
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef, classify};
 use pillion_core::service_account::author::{Authorizer, Question};
 use serde_json::Value;
-
-/// Calls `operation` of the host's `kubernetes` capability; the error is the host's text.
-fn call(operation: &str, payload: &str) -> Result<Vec<u8>, String> {
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload.as_bytes()).map_err(|error| error.to_string())
-}
 
 /// The host's `kubernetes` capability.
 pub struct Host;
 
 impl Lookup for Host {
     fn get(&self, object: &ObjectRef) -> Answer {
-        match call("get_resource", &payload(object)) {
-            Ok(answer) => match json::parse(&answer) {
-                Ok(found @ Value::Object(_)) => Ok(Some(found)),
-                Ok(_) | Err(_) => Err(Failure::Unavailable),
-            },
-            Err(text) => classify(&text),
+        match get_resource(&resource_request(object)) {
+            Ok(found @ Value::Object(_)) => Ok(Some(found)),
+            Ok(_) => Err(Failure::Unavailable),
+            Err(error) => answer_to(&error),
         }
     }
 }
 
 impl Authorizer for Host {
     fn allows(&self, question: &Question) -> Result<bool, String> {
-        let answer = call("can_i", &review(question)).map_err(|text| match classify(&text) {
+        let status = can_i(review_request(question)).map_err(|error| match answer_to(&error) {
             Err(Failure::Forbidden) => {
-                "grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i \
-                     in the policy's hostCapabilities"
+                "grant the policy server `create` on subjectaccessreviews, and under Kubewarden list kubernetes/can_i in \
+                 the policy's hostCapabilities"
             }
             _ => "try again",
         })?;
-        let status = json::parse(&answer).unwrap_or_default();
-        Ok(json::flag(&status, &["allowed"]) && !json::flag(&status, &["denied"]))
+        Ok(status.allowed && status.denied != Some(true))
     }
 }
 
-/// The payload of `can_i`: what the SDK's `CanIRequest` looks like as JSON.
-fn review(question: &Question) -> String {
+/// The answer that an error of the SDK stands for. Only the host's own text says more than that there is none.
+fn answer_to(error: &Error) -> Answer {
+    match error {
+        Error::HostCall { source, .. } => classify(&source.to_string()),
+        _ => Err(Failure::Unavailable),
+    }
+}
+
+fn review_request(question: &Question) -> CanIRequest {
     let (resource, subresource) = question.atom.resource_and_subresource();
-    let optional = |text: &str| if text.is_empty() { Value::Null } else { Value::from(text) };
-    let mut groups = Vec::new();
-    for group in &question.groups {
-        groups.push(Value::from(group.as_str()));
+    let unless_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    CanIRequest {
+        subject_access_review: SubjectAccessReview {
+            user: question.user.clone(),
+            groups: Some(question.groups.clone()),
+            resource_attributes: ResourceAttributes {
+                group: Some(question.atom.group.clone()),
+                name: question.atom.name.as_deref().and_then(unless_empty),
+                namespace: unless_empty(&question.namespace),
+                resource: resource.to_owned(),
+                subresource: unless_empty(subresource),
+                verb: question.atom.verb.clone(),
+                version: None,
+            },
+        },
+        // A right that was taken away five seconds ago is none (`serviceaccounts.md` P2).
+        disable_cache: true,
     }
-    let attributes = json::object_of([
-        ("group", Value::from(question.atom.group.as_str())),
-        ("name", optional(question.atom.name.as_deref().unwrap_or_default())),
-        ("namespace", optional(&question.namespace)),
-        ("resource", Value::from(resource)),
-        ("subresource", optional(subresource)),
-        ("verb", Value::from(question.atom.verb.as_str())),
-        ("version", Value::Null),
-    ]);
-    let review = json::object_of([
-        ("groups", Value::Array(groups)),
-        ("resource_attributes", attributes),
-        ("user", Value::from(question.user.as_str())),
-    ]);
-    // Rights that were taken away five seconds ago are none (`serviceaccounts.md` P2).
-    json::shown(&json::object_of([("subject_access_review", review), ("disable_cache", Value::Bool(true))]))
 }
 
-/// The payload of `get_resource`: what the SDK's `GetResourceRequest` looks like as JSON.
-fn payload(object: &ObjectRef) -> String {
-    let namespace = object.namespace.as_ref().map_or(Value::Null, |namespace| Value::from(namespace.as_str()));
-    let request = json::object_of([
-        ("api_version", Value::from(object.api_version)),
-        ("kind", Value::from(object.kind)),
-        ("name", Value::from(object.name.as_str())),
-        ("namespace", namespace),
+fn resource_request(object: &ObjectRef) -> GetResourceRequest {
+    GetResourceRequest {
+        api_version: object.api_version.to_owned(),
+        kind: object.kind.to_owned(),
+        name: object.name.clone(),
+        namespace: object.namespace.clone(),
         // The host's cache holds one lock over all its keys while it asks the API server, so look-ups of different
         // objects queue up behind each other, and absent objects are never cached. Its answers are up to five seconds
         // old, too: long enough for a Namespace's new label to be missed, and a sidecar with it.
-        ("disable_cache", Value::Bool(true)),
+        disable_cache: true,
         // Masks do not touch `metadata`, and of the other kinds everything that is large is needed.
-        ("field_masks", Value::Null),
-    ]);
-    json::shown(&request)
+        field_masks: None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use kubewarden_policy_sdk::host_capabilities::kubernetes::{
-        CanIRequest, GetResourceRequest, ResourceAttributes, SubjectAccessReview,
-    };
     use pillion_core::service_account::permissions::Atom;
+    use rstest::rstest;
 
     use super::*;
 
-    #[test]
-    fn p2_questions_have_the_shape_that_the_sdk_gives_them() {
-        for (namespace, name, resource) in [("", None, "pods"), ("apps", Some("a"), "deployments/scale")] {
-            let atom = Atom {
-                group: "apps".to_owned(),
-                resource: resource.to_owned(),
-                name: name.map(str::to_owned),
-                verb: "get".to_owned(),
-            };
-            let question = Question {
-                user: "ann".to_owned(),
-                groups: vec!["dev".to_owned()],
-                namespace: namespace.to_owned(),
-                atom,
-            };
-            let (resource, subresource) =
-                resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-            let expected = CanIRequest {
-                subject_access_review: SubjectAccessReview {
-                    user: "ann".to_owned(),
-                    groups: Some(vec!["dev".to_owned()]),
-                    resource_attributes: ResourceAttributes {
-                        group: Some("apps".to_owned()),
-                        name: name.map(str::to_owned),
-                        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
-                        resource: resource.to_owned(),
-                        subresource: subresource.map(str::to_owned),
-                        verb: "get".to_owned(),
-                        version: None,
-                    },
-                },
-                disable_cache: true,
-            };
-            let sent: Value = serde_json::from_str(&review(&question)).unwrap();
-            assert_eq!(sent, serde_json::to_value(&expected).unwrap());
-        }
+    #[rstest]
+    #[case::everywhere("", None, "pods", (None, None, "pods", None))]
+    #[case::one_object("shop", Some("a"), "deployments/scale", (Some("shop"), Some("a"), "deployments", Some("scale")))]
+    fn p2_questions_are_asked_anew_each_time(
+        #[case] namespace: &str,
+        #[case] name: Option<&str>,
+        #[case] resource: &str,
+        #[case] expected: (Option<&str>, Option<&str>, &str, Option<&str>),
+    ) {
+        let question = Question {
+            user: "ann".to_owned(),
+            groups: vec!["dev".to_owned()],
+            namespace: namespace.to_owned(),
+            atom: Atom::new("apps", resource, name, "get"),
+        };
+        let request = review_request(&question);
+        assert!(request.disable_cache);
+        let review = request.subject_access_review;
+        assert_eq!((review.user.as_str(), review.groups), ("ann", Some(vec!["dev".to_owned()])));
+        let asked = review.resource_attributes;
+        assert_eq!((asked.group.as_deref(), asked.verb.as_str()), (Some("apps"), "get"));
+        let about = (asked.namespace.as_deref(), asked.name.as_deref(), &*asked.resource, asked.subresource.as_deref());
+        assert_eq!(about, expected);
     }
 
     #[test]
-    fn requests_have_the_shape_that_the_sdk_gives_them() {
-        for namespace in [None, Some("apps".to_owned())] {
-            let object =
-                ObjectRef { api_version: "apps/v1", kind: "ControllerRevision", namespace, name: "r".to_owned() };
-            let expected = GetResourceRequest {
-                api_version: object.api_version.to_owned(),
-                kind: object.kind.to_owned(),
-                name: object.name.clone(),
-                namespace: object.namespace.clone(),
-                disable_cache: true,
-                field_masks: None,
-            };
-            let sent: Value = serde_json::from_str(&payload(&object)).unwrap();
-            assert_eq!(sent, serde_json::to_value(&expected).unwrap());
-        }
+    fn p6_objects_are_read_past_the_hosts_cache() {
+        let object = ObjectRef {
+            api_version: "apps/v1",
+            kind: "ControllerRevision",
+            namespace: Some("apps".to_owned()),
+            name: "r".to_owned(),
+        };
+        let request = resource_request(&object);
+        assert!(request.disable_cache && request.field_masks.is_none());
+        assert_eq!((&*request.api_version, &*request.kind, &*request.name), ("apps/v1", "ControllerRevision", "r"));
+        assert_eq!(request.namespace.as_deref(), Some("apps"));
+    }
+
+    #[rstest]
+    #[case::absent("Cannot find v1/Namespace named 'x' inside of namespace 'None'", Ok(None))]
+    #[case::forbidden("namespaces \"x\" is forbidden", Err(Failure::Forbidden))]
+    fn p6_errors_of_the_host_are_told_apart(#[case] text: &str, #[case] answer: Answer) {
+        let error = Error::HostCall { operation: "kubernetes.get_resource".to_owned(), source: text.into() };
+        assert_eq!(answer_to(&error), answer);
+    }
+
+    #[test]
+    fn p6_an_answer_that_cannot_be_read_says_nothing() {
+        let source = serde_json::from_str::<Value>("timeout").unwrap_err();
+        let error = Error::Deserialization { context: "forbidden".to_owned(), source };
+        assert_eq!(answer_to(&error), Err(Failure::Unavailable));
     }
 }

@@ -28,11 +28,11 @@ pub extern "C" fn wapc_init() {
 }
 
 fn validate(payload: &[u8]) -> CallResult {
-    Ok(response::validation(decide(payload).unwrap_or_else(Outcome::from)))
+    response::validation(decide(payload).unwrap_or_else(Outcome::from))
 }
 
 fn validate_settings(payload: &[u8]) -> CallResult {
-    Ok(response::settings(&payload::settings_errors(payload)))
+    response::settings(&payload::settings_errors(payload))
 }
 
 fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {

@@ -1,60 +1,48 @@
 //! The policy's answers, as the host reads them.
 
+use kubewarden_policy_sdk::response::ValidationResponse;
+use kubewarden_policy_sdk::settings::SettingsValidationResponse;
 use pillion_core::field::FieldError;
-use pillion_core::json;
 use pillion_core::outcome::{Outcome, Verdict};
-use serde_json::{Map, Value};
+use wapc_guest::CallResult;
 
 /// The longest warning that the API server passes on, in characters.
 const WARNING_MAX: usize = 256;
 /// The longest sum of all warnings that it passes on; it counts characters, bytes are never fewer.
 const WARNINGS_MAX: usize = 4096;
 
-/// The answer of `validate`. What says nothing is left out; `mutated_object` above all, for the host sends a patch
-/// for it even beside a refusal.
-pub fn validation(outcome: Outcome) -> Vec<u8> {
+/// The answer of `validate`. A refusal has no `mutated_object`: the host would send a patch for it even so.
+pub fn validation(outcome: Outcome) -> CallResult {
     let Outcome { verdict, warnings, audit } = outcome;
-    let mut answer = Map::new();
-    let mut put = |key: &str, value: Value| answer.insert(key.to_owned(), value);
-    put("accepted", Value::Bool(!matches!(verdict, Verdict::Refused(_))));
-    match verdict {
-        Verdict::Unchanged => {}
-        Verdict::Mutated(object) => {
-            put("mutated_object", object);
-        }
-        Verdict::Refused(refusal) => {
-            put("message", refusal.message().into());
-            put("code", refusal.code().as_u16().into());
-        }
+    let accepted = !matches!(verdict, Verdict::Refused(_));
+    let (mutated_object, refusal) = match verdict {
+        Verdict::Unchanged => (None, None),
+        Verdict::Mutated(object) => (Some(object), None),
+        Verdict::Refused(refusal) => (None, Some(refusal)),
+    };
+    let response = ValidationResponse {
+        accepted,
+        message: refusal.as_ref().map(|refusal| refusal.message()),
+        code: refusal.as_ref().map(|refusal| refusal.code().as_u16()),
+        mutated_object: None,
+        audit_annotations: (!audit.is_empty())
+            .then(|| audit.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()),
+        warnings: (!warnings.is_empty()).then(|| within_limits(warnings)),
+    };
+    // The SDK keeps the annotations in a map without an order; as a JSON object they have one, and the same input gives the
+    // same bytes. The Pod is moved into the object, not copied.
+    let mut answer = serde_json::to_value(response)?;
+    if let (Some(mutated), Some(slot)) = (mutated_object, answer.get_mut("mutated_object")) {
+        *slot = mutated;
     }
-    if !audit.is_empty() {
-        let mut annotations = Map::new();
-        for (name, text) in audit {
-            annotations.insert(name.to_owned(), text.into());
-        }
-        put("audit_annotations", Value::Object(annotations));
-    }
-    if !warnings.is_empty() {
-        put("warnings", Value::Array(within_limits(warnings).into_iter().map(Value::String).collect()));
-    }
-    json::shown(&Value::Object(answer)).into_bytes()
+    Ok(serde_json::to_vec(&answer)?)
 }
 
 /// The answer of `validate_settings`.
-pub fn settings(errors: &[FieldError]) -> Vec<u8> {
-    let mut answer = Map::new();
-    answer.insert("valid".to_owned(), Value::Bool(errors.is_empty()));
-    if !errors.is_empty() {
-        let mut message = String::new();
-        for error in errors {
-            if !message.is_empty() {
-                message.push_str("; ");
-            }
-            message.push_str(&error.to_string());
-        }
-        answer.insert("message".to_owned(), message.into());
-    }
-    json::shown(&Value::Object(answer)).into_bytes()
+pub fn settings(errors: &[FieldError]) -> CallResult {
+    let valid = errors.is_empty();
+    let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Ok(serde_json::to_vec(&SettingsValidationResponse { valid, message: (!valid).then_some(message) })?)
 }
 
 /// Cuts warnings to what fits: one line each, at most [`WARNING_MAX`] characters, and [`WARNINGS_MAX`] bytes in
@@ -95,21 +83,27 @@ fn one_line(warning: &str) -> String {
 mod tests {
     use pillion_core::field::FieldPath;
     use pillion_core::outcome::{Code, Reason, Refusal};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn answer(outcome: Outcome) -> Value {
-        serde_json::from_slice(&validation(outcome)).unwrap()
+        serde_json::from_slice(&validation(outcome).unwrap()).unwrap()
+    }
+
+    /// An answer of which only `said` is not null.
+    fn saying(said: Value) -> Value {
+        let mut answer = json!({
+            "accepted": true, "message": null, "code": null, "mutated_object": null, "audit_annotations": null, "warnings": null
+        });
+        json_patch::merge(&mut answer, &said);
+        answer
     }
 
     #[test]
     fn answers_carry_only_what_they_say() {
-        assert_eq!(answer(Verdict::Unchanged.into()), json!({"accepted": true}));
-        assert_eq!(
-            answer(Verdict::Mutated(json!({"a": 1})).into()),
-            json!({"accepted": true, "mutated_object": {"a": 1}})
-        );
+        assert_eq!(answer(Verdict::Unchanged.into()), saying(json!({})));
+        assert_eq!(answer(Verdict::Mutated(json!({"a": 1})).into()), saying(json!({"mutated_object": {"a": 1}})));
         let refusal = Refusal::from(Reason {
             sidecar_set: Some("logs".to_owned()),
             field: FieldPath::new("spec.selector"),
@@ -124,24 +118,31 @@ mod tests {
         };
         assert_eq!(
             answer(outcome),
-            json!({
+            saying(json!({
                 "accepted": false, "code": 422, "message": "SidecarSet \"logs\": spec.selector: is wrong; mend it",
                 "audit_annotations": {"refused-by": "logs"}, "warnings": ["look"]
-            })
+            }))
         );
     }
 
     #[test]
     fn numbers_keep_their_literals() {
         let pod: Value = serde_json::from_str(r#"{"n": 1234567890123456789012345.50}"#).unwrap();
-        let bytes = validation(Verdict::Mutated(pod).into());
+        let bytes = validation(Verdict::Mutated(pod).into()).unwrap();
         assert!(String::from_utf8(bytes).unwrap().contains(r#"{"n":1234567890123456789012345.50}"#));
     }
 
     #[test]
+    fn audit_annotations_have_an_order() {
+        let audit = ["b", "d", "a", "c", "e"].map(|name| (name, String::new())).into();
+        let bytes = validation(Outcome { audit, ..Verdict::Unchanged.into() }).unwrap();
+        assert!(String::from_utf8(bytes).unwrap().contains(r#"{"a":"","b":"","c":"","d":"","e":""}"#));
+    }
+
+    #[test]
     fn settings_are_valid_or_say_everything_that_is_wrong() {
-        let read = |errors: &[FieldError]| serde_json::from_slice::<Value>(&settings(errors)).unwrap();
-        assert_eq!(read(&[]), json!({"valid": true}));
+        let read = |errors: &[FieldError]| serde_json::from_slice::<Value>(&settings(errors).unwrap()).unwrap();
+        assert_eq!(read(&[]), json!({"valid": true, "message": null}));
         let error = |path| FieldError::required(&FieldPath::new(path), "give one");
         assert_eq!(
             read(&[error("a"), error("b")]),

@@ -42,12 +42,7 @@ fn build() -> io::Result<PathBuf> {
 /// The build, without what cargo has set for the native one.
 fn cargo(root: &Path, target: &Path) -> io::Result<Command> {
     let mut command = Command::new(env::var_os("CARGO").ok_or_else(|| io::Error::other("CARGO is not set"))?);
-    command
-        // As `make policy.wasm` does it: with link-time optimisation, which cargo leaves out beside an rlib.
-        .args(["rustc", "--package", "pillion-policy", "--lib", "--crate-type", "cdylib"])
-        .args(["--release", "--locked", "--target", TARGET, "--target-dir"])
-        .arg(target)
-        .current_dir(root);
+    command.args(["build", "--release", "--locked", "--target", TARGET, "--target-dir"]).arg(target).current_dir(root);
     for name in ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"] {
         command.env_remove(name);
     }

@@ -61,6 +61,27 @@ fn a_pod_is_injected_and_everything_else_comes_out_as_it_was_written() {
     ");
 }
 
+#[rstest]
+#[case::review(|request| json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))]
+#[case::request(|request| request)]
+fn a_request_stands_for_its_object(#[case] sent: fn(Value) -> Value) {
+    for (labels, sidecars) in [(json!({"logs": "collect"}), 1), (json!({}), 0)] {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": labels},
+            "spec": {"containers": [{"name": "app", "image": "app:1"}]}
+        });
+        let request =
+            json!({"uid": "u", "operation": "CREATE", "kind": {"version": "v1", "kind": "Pod"}, "object": pod});
+        let files = [("review.json", sent(request).to_string()), ("set.yaml", SET.to_owned())];
+        let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+        let run = run(&files, &["review.json", "--sidecar-sets", "set.yaml", "-o", "json"], "");
+        assert_eq!(run.code, 0, "{}", run.err);
+        let printed: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!((&printed["kind"], &printed["metadata"]["name"]), (&json!("Pod"), &json!("p")));
+        assert_eq!(printed["spec"]["containers"].as_array().map(Vec::len), Some(1 + sidecars), "{}", run.out);
+    }
+}
+
 #[test]
 fn a_diff_shows_only_what_changes() {
     let run = run(&[("pod.yaml", POD), ("set.yaml", SET)], &["pod.yaml", "--sidecar-sets", "set.yaml", "--diff"], "");

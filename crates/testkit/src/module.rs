@@ -35,7 +35,7 @@ fn build() -> PathBuf {
     let target = workspace().join("target/module");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--locked", "--package", "pillion-policy", "--target", TARGET])
+        .args(["build", "--quiet", "--release", "--locked", "--target", TARGET])
         .arg("--target-dir")
         .arg(&target)
         .current_dir(workspace())

@@ -64,7 +64,8 @@ const ABOUT: &str = "\
 Show manifests as they are after injection.
 
 Everything that comes in comes out, in the same order: Pods and workloads with their sidecars, all other objects as \
-they are. A workload is whatever carries a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. The \
+they are. A workload is whatever carries a Pod template: Kubernetes' own, OpenKruise's, Argo's and others. An \
+AdmissionReview or an AdmissionRequest stands for its object. The \
 sidecars are shown in the template, where applying the output would put them; with --as-pods in the Pod.
 
 SidecarSets are taken from the manifests, from --sidecar-sets and from --settings. Namespaces, ServiceAccounts and \

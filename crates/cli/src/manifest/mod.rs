@@ -10,6 +10,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pillion_core::json;
 use serde_json::Value;
 
 pub use self::input::{Source, sources, sources_each};
@@ -78,6 +79,17 @@ impl Manifest {
         Ok(objects)
     }
 
+    /// The object that an AdmissionReview or an AdmissionRequest is about; any other manifest is its own.
+    pub fn requested(self) -> Self {
+        let Some(object) =
+            request_in(&self.value).and_then(|request| request.get("object")).filter(|it| it.is_object())
+        else {
+            return self;
+        };
+        let pointer = if self.value.get("request").is_some() { "/request/object" } else { "/object" };
+        Self { value: object.clone(), within: format!("{}{pointer}", self.within), ..self }
+    }
+
     /// The JSON pointer of this object in its document: not empty for an item of a List.
     pub fn pointer(&self) -> &str {
         &self.within
@@ -87,6 +99,15 @@ impl Manifest {
     pub fn line(&self) -> usize {
         self.source.line(self.value_at("").map_or(0, |range| range.start))
     }
+}
+
+/// The request of an AdmissionReview, or the object itself if it is a request.
+pub fn request_in(object: &Value) -> Option<&Value> {
+    if json::text(object, &["kind"]) == "AdmissionReview" {
+        return json::at(object, &["request"]).filter(|request| request.is_object());
+    }
+    let is_request = json::at(object, &["kind"])?.is_object() && json::at(object, &["operation"]).is_some();
+    is_request.then_some(object)
 }
 
 /// Reads all objects of a text. Documents that are empty are skipped, and a list stands for its items.
@@ -136,7 +157,7 @@ fn documents_each(source: &Arc<Source>) -> Vec<Result<Manifest, Error>> {
             Err(Error::NotAnObject {
                 source_name: source.name.clone(),
                 line: source.line(places.value("").map_or(0, |range| range.start)),
-                found: pillion_core::json::type_name(&value),
+                found: json::type_name(&value),
             })
         });
     }
@@ -160,7 +181,7 @@ fn expand(manifest: Manifest, into: &mut Vec<Manifest>) -> Result<(), Error> {
             return Err(Error::NotAnObject {
                 source_name: item.source.name.clone(),
                 line: item.line(),
-                found: pillion_core::json::type_name(&item.value),
+                found: json::type_name(&item.value),
             });
         }
         expand(item, into)?;

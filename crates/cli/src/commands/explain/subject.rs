@@ -13,7 +13,7 @@ use pillion_core::settings::Settings;
 use pillion_host::ValidationResponse;
 use serde_json::Value;
 
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, request_in};
 use crate::preview::{Manifests, Preview, context, label, pod_request};
 use crate::report::locate;
 use crate::workload::{self, kinds, shape};
@@ -100,15 +100,6 @@ pub fn of(manifest: &Manifest, preview: &Preview) -> Vec<Subject> {
         subjects.push(Subject { label, place: place.clone(), question: Question::Request(request) });
     }
     subjects
-}
-
-/// The request of an AdmissionReview, or the object itself where it is a bare request.
-fn request_in(object: &Value) -> Option<&Value> {
-    if json::text(object, &["kind"]) == "AdmissionReview" {
-        return json::at(object, &["request"]).filter(|request| request.is_object());
-    }
-    let is_request = json::at(object, &["kind"])?.is_object() && json::at(object, &["operation"]).is_some();
-    is_request.then_some(object)
 }
 
 impl Subject {

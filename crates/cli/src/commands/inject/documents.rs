@@ -51,6 +51,12 @@ pub fn chunks(source: &Arc<Source>) -> Result<Vec<Chunk>, manifest::Error> {
         let start = document.value_at("").map_or(0, |range| range.start);
         let before = chunks.partition_point(|(range, _)| range.start <= start);
         if let Some((_, chunk)) = before.checked_sub(1).and_then(|last| chunks.get_mut(last)) {
+            let document = document.requested();
+            // Of a request nothing is printed but its object.
+            if !document.pointer().is_empty() {
+                chunk.text = format!("{:#}\n", document.value);
+                chunk.is_json = true;
+            }
             chunk.documents.push(Document { objects: document.objects()?, whole: document });
         }
     }
@@ -141,6 +147,17 @@ mod tests {
         let found: Vec<(&str, usize)> =
             found.iter().map(|chunk| (chunk.text.as_str(), chunk.documents.len())).collect();
         assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case::review("kind: AdmissionReview\nrequest: {object: {a: 1}}\n", "/request/object")]
+    #[case::request("kind: {kind: Pod}\noperation: CREATE\nobject: {a: 1}\n", "/object")]
+    fn a_request_stands_for_its_object(#[case] text: &str, #[case] pointer: &str) {
+        let found = of(text);
+        let document = &found[0].documents[0];
+        assert_eq!((document.whole.pointer(), document.objects.len()), (pointer, 1));
+        assert_eq!((found[0].text.as_str(), found[0].is_json), ("{\n  \"a\": 1\n}\n", true));
+        assert_eq!(document.objects[0].value, serde_json::json!({"a": 1}));
     }
 
     #[rstest]
