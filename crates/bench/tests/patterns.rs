@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::sync::LazyLock;
 
-use pillion_bench::cost::survey;
+use pillion_bench::cost::judge;
 use pillion_bench::engine::Counter;
 use pillion_bench::objects::Objects;
 use rstest::rstest;
@@ -68,5 +68,5 @@ fn e18_expressions_take_no_more_than_any_input_may(#[case] expression: &str) {
         most = most.max(counts.call);
     }
     assert!(refused, "the limit was not reached");
-    assert!(most < survey::BOUNDS.instructions, "{most} instructions");
+    assert!(most < judge::BOUNDS.instructions, "{most} instructions");
 }
