@@ -112,9 +112,12 @@ bench-counts: policy.wasm $(BASELINE)
 	$(BENCH) counts $(BENCH_FLAGS)
 
 # No input costs more than its length: every list, map, text and number of every kind of request and of the settings grows
-# alone, in every way, then each with each. Hours; `make test` has what takes a minute (crates/bench/tests/cost).
+# alone, in every way, then each with each. Hours; COST_EVERY=100 takes one case of a hundred, the same ones each time, and
+# findings are printed as they come. `make test` has what takes a minute (crates/bench/tests/cost). The build is that of
+# the tests: the code under test is the module.
+COST_EVERY ?= 1
 cost: policy.wasm
-	$(CARGO) test --package pillion-bench --profile timing --locked --features cost --test cost -- $(COST_FLAGS)
+	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --package pillion-bench --locked --features cost --test cost -- --nocapture $(COST_FLAGS)
 
 # The same load, a twentieth of it, with the build that the tests use.
 load: pillion

@@ -62,8 +62,8 @@ impl fmt::Display for Growth {
 
 /// Texts whose repetition is something to a parser: of names, paths, numbers, JSON, expressions and patterns.
 const REPEATED: [&str; 12] = ["a", "1", "a.", "a/", "a,", "[", "{\"a\":", "(a|", "a*", "1+", "-", "\u{e9}"];
-/// Bytes of text, or digits, for each entry that a list would get.
-const BYTES: usize = 40;
+/// The number that the longest entry of a list has.
+const LONGEST: u64 = 999_999;
 /// The names of members by which entries of lists are told apart.
 const NAMES: [&str; 9] =
     ["name", "key", "mountPath", "devicePath", "path", "ip", "orderedKey", "manager", "sourceContainerName"];
@@ -105,17 +105,19 @@ impl Growth {
         }
     }
 
-    /// Adds `count` entries to the place, or as many times [`BYTES`] bytes. A place that the document does not have stays
-    /// as it is.
-    pub fn apply(&self, document: &mut Value, count: usize) {
+    /// Makes the place longer by so many bytes of JSON, and by one entry at least. A place that the document does not have
+    /// stays as it is.
+    pub fn apply(&self, document: &mut Value, bytes: usize) {
         let Some(value) = document.pointer_mut(&self.place.pointer) else { return };
         match (&self.how, value) {
             (How::Bare, Value::Array(items)) => {
                 let bare = items.first().map_or(Value::Null, bare);
+                let count = count(bytes, &bare);
                 items.extend(std::iter::repeat_n(bare, count));
             }
             (How::Entries(order, differs, index), Value::Array(items)) => {
                 let template = items.get(*index).cloned().unwrap_or_else(|| Value::from("a"));
+                let count = count(bytes, &varied(&template, LONGEST, *differs));
                 items.extend(order.numbers(count).map(|number| varied(&template, number, *differs)));
             }
             (How::Entries(order, differs, _), Value::Object(members)) => {
@@ -123,14 +125,22 @@ impl Growth {
                     .iter()
                     .next()
                     .map_or_else(|| ("a".to_owned(), "a".into()), |(key, value)| (key.clone(), value.clone()));
-                for number in order.numbers(count) {
+                let longest =
+                    Value::Object(Map::from_iter([(suffixed(&key, LONGEST), varied(&value, LONGEST, *differs))]));
+                for number in order.numbers(count(bytes, &longest)) {
                     members.insert(suffixed(&key, number), varied(&value, number, *differs));
                 }
             }
-            (How::Repeated(text), value) => repeat(value, self.place.part, text, count * BYTES),
+            (How::Repeated(text), value) => repeat(value, self.place.part, text, bytes),
             (How::Bare | How::Entries(..), _) => {}
         }
     }
+}
+
+/// How many copies of an entry so many bytes of JSON hold, one at least.
+fn count(bytes: usize, entry: &Value) -> usize {
+    let comma = 1;
+    (bytes / (entry.to_string().len() + comma)).max(1)
 }
 
 impl Order {
@@ -193,7 +203,9 @@ fn bare(entry: &Value) -> Value {
 }
 
 fn repeat(value: &mut Value, part: Part, text: &str, bytes: usize) {
-    let long = text.repeat(bytes / text.len().max(1));
+    // A quotation mark and what else JSON escapes are longer there.
+    let quoted = Value::from(text).to_string().len().saturating_sub(2).max(1);
+    let long = text.repeat((bytes / quoted).max(1));
     match (part, value) {
         (Part::Text, Value::String(own)) => own.push_str(&long),
         (Part::Number, value) => {
@@ -218,9 +230,9 @@ mod tests {
 
     use super::*;
 
-    fn grown(document: &Value, part: Part, pointer: &str, how: How) -> Value {
+    fn grown(document: &Value, part: Part, pointer: &str, how: How, bytes: usize) -> Value {
         let mut document = document.clone();
-        Growth { place: Place { pointer: pointer.to_owned(), part }, how }.apply(&mut document, 2);
+        Growth { place: Place { pointer: pointer.to_owned(), part }, how }.apply(&mut document, bytes);
         document
     }
 
@@ -230,23 +242,41 @@ mod tests {
     #[case(Order::Equal, ["a-000000", "a-000000"])]
     fn lists_grow_by_copies_of_an_entry(#[case] order: Order, #[case] names: [&str; 2]) {
         let document = json!([{"name": "a", "n": 1, "b": true}]);
-        let found = grown(&document, Part::List, "", How::Entries(order, Differs::Name, 0));
-        let [first, second] = names;
-        assert_eq!(
-            found,
-            json!([{"name": "a", "n": 1, "b": true}, {"name": first, "n": 1, "b": true}, {"name": second, "n": 1, "b": true}])
-        );
+        let entry = |name: &str| json!({"name": name, "n": 1, "b": true});
+        let bytes = 2 * (entry("a-000000").to_string().len() + 1);
+        let found = grown(&document, Part::List, "", How::Entries(order, Differs::Name, 0), bytes);
+        let [first, second] = names.map(entry);
+        assert_eq!(found, json!([entry("a"), first, second]));
     }
 
     #[test]
     fn maps_keys_texts_and_numbers_grow_too() {
         let all = How::Entries(Order::Ascending, Differs::All, 0);
-        assert_eq!(grown(&json!({"k": 1}), Part::Map, "", all), json!({"k": 1, "k-000000": 1, "k-000001": 2}));
+        let two = json!({"k-000000": 1, "k-999999": 1_000_000}).to_string().len();
+        assert_eq!(
+            grown(&json!({"k": 1}), Part::Map, "", all, two + 10),
+            json!({"k": 1, "k-000000": 1, "k-000001": 2})
+        );
         let long = || How::Repeated("1".to_owned());
-        let bytes = "1".repeat(2 * BYTES);
-        assert_eq!(grown(&json!("a"), Part::Text, "", long()), json!(format!("a{bytes}")));
-        assert_eq!(grown(&json!({"k": 1}), Part::Key, "", long()), json!({format!("k{bytes}"): 1}));
-        assert_eq!(grown(&json!(5), Part::Number, "", long()).to_string(), bytes);
-        assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare), json!([{"a": 1}, {}, {}]));
+        let ones = "1".repeat(80);
+        assert_eq!(grown(&json!("a"), Part::Text, "", long(), 80), json!(format!("a{ones}")));
+        assert_eq!(grown(&json!({"k": 1}), Part::Key, "", long(), 80), json!({format!("k{ones}"): 1}));
+        assert_eq!(grown(&json!(5), Part::Number, "", long(), 80).to_string(), ones);
+        assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare, 6), json!([{"a": 1}, {}, {}]));
+    }
+
+    /// Each place of a document becomes longer by what it is asked for, within one entry.
+    #[test]
+    fn a_place_grows_by_bytes() {
+        let document = json!({"request": {"list": [{"name": "a", "n": 1}], "map": {"k": "v"}, "text": "a\"b", "n": 5}});
+        let before = document.to_string().len();
+        for place in crate::cost::place::places(&document) {
+            for growth in Growth::all(&document, &place, true) {
+                let mut grown = document.clone();
+                growth.apply(&mut grown, 1_000);
+                let more = grown.to_string().len() - before;
+                assert!((850..=1_000).contains(&more), "{growth}: {more} bytes");
+            }
+        }
     }
 }

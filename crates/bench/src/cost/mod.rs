@@ -1,10 +1,12 @@
 //! No input costs more than its length (`serviceaccounts.md` E18).
 //!
 //! [`samples`] are inputs of every kind, [`place`] finds each list, map, text and number in them, [`grow`] makes one of
-//! these longer, [`survey`] evaluates the module with the results and judges what it took. Nothing names a field: one that
-//! is added to a sample, or to the core's tables of fields, grows like the others.
+//! these longer, [`mix`] several of them at once, [`survey`] evaluates the module with the results, [`judge`] says what they
+//! may take. Nothing names a field: one that is added to a sample, or to the core's tables of fields, grows like the others.
 
 pub mod grow;
+pub mod judge;
+pub mod mix;
 pub mod place;
 pub mod samples;
 pub mod survey;
@@ -24,6 +26,8 @@ pub struct Input {
     document: Value,
     /// The parts of the document that other samples do not have as well.
     about: &'static [&'static str],
+    /// The parts that do not grow alone, as another part is just like them.
+    apart_from: &'static [&'static str],
 }
 
 /// Every part of a document.
@@ -33,7 +37,13 @@ const WHOLE: &[&str] = &["/request", "/settings", "/objects", "/bundle"];
 impl Input {
     /// A call of `validate` for this request.
     pub fn validate(name: &str, request: Value) -> Self {
-        Self { name: name.to_owned(), function: "validate", document: json!({"request": request}), about: WHOLE }
+        Self {
+            name: name.to_owned(),
+            function: "validate",
+            document: json!({"request": request}),
+            about: WHOLE,
+            apart_from: &[],
+        }
     }
 
     /// A call of `validate_settings` for these settings.
@@ -43,6 +53,7 @@ impl Input {
             function: "validate_settings",
             document: json!({"settings": settings}),
             about: WHOLE,
+            apart_from: &[],
         }
     }
 
@@ -61,7 +72,18 @@ impl Input {
         Self { about, ..self }
     }
 
-    /// Whether the sample is the one in which this place grows, where each grows once.
+    /// The same, but for these parts, which do not grow alone: JSON pointers.
+    #[must_use]
+    pub fn apart_from(self, apart_from: &'static [&'static str]) -> Self {
+        Self { apart_from, ..self }
+    }
+
+    /// Whether the place grows alone in this sample, if each grows in one sample.
+    pub fn grows_alone(&self, place: &Place) -> bool {
+        self.is_about(place) && !self.apart_from.iter().any(|part| place.pointer.starts_with(part))
+    }
+
+    /// Whether the place is among the parts that the sample is about.
     pub fn is_about(&self, place: &Place) -> bool {
         self.about.iter().any(|part| place.pointer.starts_with(part))
     }

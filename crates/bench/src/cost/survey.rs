@@ -1,4 +1,4 @@
-//! Evaluates the module with inputs that grow, and judges what that takes.
+//! Evaluates the module with inputs that grow.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -9,97 +9,107 @@ use std::time::{Duration, Instant};
 
 use super::Input;
 use super::grow::{Growth, How};
+use super::judge::{LENGTH, Took, costly, grows, may_be_costly, product_may_be_costly};
 use super::place::{self, Part};
-use crate::engine::{Bounds, Counter, PAGE};
+use super::samples;
+use crate::engine::{Counter, PAGE};
 
-/// The most that an evaluation of less than a MiB may take.
-pub const BOUNDS: Bounds = Bounds { instructions: 600_000_000, memory: 64 << 20 };
-/// How often the work may grow where the input grows twice, in tenths.
-const GROWTH: u64 = 23;
-/// The allowance of every evaluation, so that a few instructions or one page more are no growth.
-const SPARE_INSTRUCTIONS: u64 = 150_000;
-const SPARE_MEMORY: u64 = 1 << 20;
-/// The most bytes of input that [`BOUNDS`] are for.
-const LENGTH: u64 = 1 << 20;
-/// The share of [`BOUNDS`] that does not depend on the length of the input: a tenth.
-const FIXED: Bounds = Bounds { instructions: BOUNDS.instructions / 10, memory: BOUNDS.memory / 8 };
-/// Instructions and bytes of memory that each byte of input may take besides.
-pub const INSTRUCTIONS_EACH: u64 = (BOUNDS.instructions - FIXED.instructions) / LENGTH;
-const MEMORY_EACH: u64 = (BOUNDS.memory - FIXED.memory) as u64 / LENGTH;
+/// The bytes by which one place grows first. Twice as many follow, and eight and sixteen times as many if that is a reason
+/// to look closer.
+const STEP: usize = 4 << 10;
+/// The bytes by which each of two places grows that grow together.
+const PAIRED: usize = 4 * STEP;
 /// How long an evaluation may take in a build for tests on a busy machine. Bulk operations count as one instruction; this
 /// is what bounds them.
 const TIME: Duration = Duration::from_secs(20);
 
-/// Something that grows in a sample: one place, or two at once.
+/// A sample, and what it takes as it is.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The sample.
+    pub input: Input,
+    /// Its cost.
+    pub base: Took,
+}
+
+/// All samples, measured.
+///
+/// # Errors
+/// A sample costs more than an evaluation may.
+pub fn samples(counter: &Counter) -> anyhow::Result<Vec<Sample>> {
+    let measured = |input: Input| Ok(Sample { base: evaluate(counter, &input)?, input });
+    samples::all(counter)?.into_iter().map(measured).collect()
+}
+
+/// Something that grows in a sample: one place, or several at once.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
     /// The sample.
-    pub input: &'a Input,
-    /// The places that grow, outer ones first.
+    pub sample: &'a Sample,
+    /// The places that grow. Outer ones come first, unless their entries are to have the long inner ones.
     pub growths: Vec<Growth>,
 }
 
-/// The cost of an evaluation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Took {
-    /// Bytes of input.
-    pub bytes: u64,
-    /// Instructions.
-    pub instructions: u64,
-    /// Bytes of memory.
-    pub memory: u64,
-}
-
 impl<'a> Case<'a> {
-    fn alone(input: &'a Input, growth: Growth) -> Self {
-        Self { input, growths: vec![growth] }
+    fn alone(sample: &'a Sample, growth: Growth) -> Self {
+        Self { sample, growths: vec![growth] }
     }
 
     /// Its sample and what grows.
     pub fn name(&self) -> String {
         let growths: Vec<String> = self.growths.iter().map(ToString::to_string).collect();
-        format!("{}: {}", self.input.name(), growths.join(" x "))
+        format!("{}: {}", self.sample.input.name(), growths.join(" x "))
     }
 
-    /// The sample with so many entries more.
-    pub fn grown(&self, count: usize) -> Input {
-        let mut document = self.input.document().clone();
+    /// The sample with so many bytes more in each place.
+    pub fn grown(&self, bytes: usize) -> Input {
+        let mut document = self.sample.input.document().clone();
         for growth in &self.growths {
-            growth.apply(&mut document, count);
+            growth.apply(&mut document, bytes);
         }
-        self.input.of(document)
+        self.sample.input.of(document)
     }
 
-    /// The finding, if any, when the sample gets `count` entries more and twice as many.
-    pub fn judge(&self, counter: &Counter, count: usize) -> Option<String> {
-        self.told(self.judged(counter, count))
+    /// The finding, if the cost of the sample grows faster than its length does, or beyond what a mebibyte may cost.
+    pub fn judge(&self, counter: &Counter) -> Option<String> {
+        self.told(self.judged(counter))
     }
 
-    /// The same for what is a product by its nature, as many sidecars that share many mounts: it may grow as it likes while
-    /// it stays within what its length allows.
-    pub fn judge_product(&self, counter: &Counter, count: usize) -> Option<String> {
+    /// The same for two places at once. A product of them is no finding, as many sidecars that share many mounts, if the
+    /// cost stays within what the length allows.
+    pub fn judge_product(&self, counter: &Counter, alone: [Took; 2]) -> Option<String> {
         let judged = || {
-            let [base, once] = [evaluate(counter, self.input)?, evaluate(counter, &self.grown(count))?];
-            if is_dear(base, once) { self.judged_whole(counter) } else { Ok(None) }
+            let both = evaluate(counter, &self.grown(PAIRED))?;
+            if product_may_be_costly(self.sample.base, alone, both) { self.in_full(counter) } else { Ok(None) }
         };
         self.told(judged())
     }
 
-    fn judged(&self, counter: &Counter, count: usize) -> anyhow::Result<Option<String>> {
-        let base = evaluate(counter, self.input)?;
-        let once = evaluate(counter, &self.grown(count))?;
-        let twice = evaluate(counter, &self.grown(2 * count))?;
+    /// The finding, if the sample takes more than it may when its places grow to a mebibyte, each by as many bytes.
+    pub fn judge_whole(&self, counter: &Counter) -> Option<String> {
+        self.told(self.in_full(counter))
+    }
+
+    fn judged(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
+        let base = self.sample.base;
+        let once = evaluate(counter, &self.grown(STEP))?;
+        let twice = evaluate(counter, &self.grown(2 * STEP))?;
         if grows([base, once], [base, twice]).is_some() {
-            // The answer may be another one than that of the sample: what counts is how the work goes on.
-            let again = evaluate(counter, &self.grown(4 * count))?;
+            // The answer may be another one than that of the sample. How the cost goes on is decisive.
+            let again = evaluate(counter, &self.grown(4 * STEP))?;
             if let Some(wrong) = grows([once, twice], [twice, again]) {
                 return Ok(Some(wrong));
             }
         }
-        // What is dear for its length at this size may be refused at another. What can be looked up is no input: others
-        // than the author of the request write it.
+        // Objects that can be looked up are no input: others than the author of the request write them.
         let is_input = self.growths.iter().any(|growth| !growth.place.pointer.starts_with("/objects"));
-        if is_input && is_dear(base, twice) { self.judged_whole(counter) } else { Ok(None) }
+        if !is_input || !may_be_costly([base, once, twice]) {
+            return Ok(None);
+        }
+        // A few kibibytes say little about a mebibyte: the longer the input, the less a list that is moved once matters.
+        let longer = evaluate(counter, &self.grown(8 * STEP))?;
+        let longest = evaluate(counter, &self.grown(16 * STEP))?;
+        if may_be_costly([twice, longer, longest]) { self.in_full(counter) } else { Ok(None) }
     }
 
     fn told(&self, judged: anyhow::Result<Option<String>>) -> Option<String> {
@@ -107,81 +117,113 @@ impl<'a> Case<'a> {
         Some(format!("{}: {wrong}", self.name()))
     }
 
-    /// At just below a MiB.
-    fn judged_whole(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
-        let (small, large) = (self.grown(64).length()?, self.grown(128).length()?);
-        let room = LENGTH.saturating_sub(self.input.length()?);
-        let count = room.saturating_mul(64) / large.saturating_sub(small).max(1);
-        let took = evaluate(counter, &self.grown(usize::try_from(count)?))?;
-        Ok(costly(took))
+    /// At a mebibyte, and at lengths below it: what is dear at one length may be refused at another. A shorter input may
+    /// take as much as a mebibyte does: 16,384 values of the shortest kind are read whatever the length of the input.
+    fn in_full(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
+        let room = usize::try_from(LENGTH.saturating_sub(self.sample.base.bytes))? / self.growths.len().max(1);
+        for bytes in [room / 16, room / 4] {
+            evaluate(counter, &self.grown(bytes))?;
+        }
+        Ok(costly(evaluate(counter, &self.grown(room))?))
     }
 }
 
 /// The cases for each place of the samples alone: every part of every sample, in every way to grow.
-pub fn each_thoroughly(inputs: &[Input]) -> Vec<Case<'_>> {
-    let alone = |input| {
-        let growths = place::places(Input::document(input)).into_iter();
-        growths.flat_map(|place| Growth::all(input.document(), &place, true)).map(|growth| Case::alone(input, growth))
-    };
-    inputs.iter().flat_map(alone).collect()
+pub fn each_thoroughly(samples: &[Sample]) -> Vec<Case<'_>> {
+    samples
+        .iter()
+        .flat_map(|sample| {
+            let document = sample.input.document();
+            let places = place::places(document).into_iter();
+            places.flat_map(|place| Growth::all(document, &place, true)).map(|growth| Case::alone(sample, growth))
+        })
+        .collect()
 }
 
-/// The cases for each place of the samples alone, without those that differ little: each sample grows where it is about
-/// something that others are not, in the ways that differ most; a text grows in one sample of those that have it.
-pub fn each(inputs: &[Input]) -> Vec<Case<'_>> {
+/// The cases for each place of the samples alone, without those that differ little: each sample grows in the parts that
+/// other samples do not have, in the ways that differ most; a text grows in one sample of those that have it.
+pub fn each(samples: &[Sample]) -> Vec<Case<'_>> {
     let mut texts = BTreeSet::new();
     let mut cases = Vec::new();
-    for input in inputs {
-        for place in place::distinct(input.document()).into_iter().filter(|place| input.is_about(place)) {
+    for sample in samples {
+        let input = &sample.input;
+        for place in place::distinct(input.document()).into_iter().filter(|place| input.grows_alone(place)) {
             let is_text = !matches!(place.part, Part::List | Part::Map);
             if is_text && !texts.insert((input.function(), place.clone())) {
                 continue;
             }
             let growths = Growth::all(input.document(), &place, false).into_iter();
-            cases.extend(growths.map(|growth| Case::alone(input, growth)));
+            cases.extend(growths.map(|growth| Case::alone(sample, growth)));
         }
     }
     cases
 }
 
-/// Two places of a sample that grow together: a list or a map, and anything after it.
-pub fn pairs(input: &Input) -> Vec<Case<'_>> {
-    let document = input.document();
-    let places: Vec<_> = place::distinct(document).into_iter().filter(|place| input.is_about(place)).collect();
+/// Two places of a sample that grow together: a list or a map, and anything else.
+#[derive(Clone, Debug)]
+pub struct Pair<'a> {
+    case: Case<'a>,
+    alone: [Took; 2],
+}
+
+impl Pair<'_> {
+    /// The finding, if the two cost more than their length allows.
+    pub fn judge(&self, counter: &Counter) -> Option<String> {
+        self.case.judge_product(counter, self.alone)
+    }
+}
+
+/// All pairs of a sample. Each place is evaluated alone for them.
+pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
+    let document = sample.input.document();
+    let places: Vec<_> = place::distinct(document).into_iter().filter(|place| sample.input.is_about(place)).collect();
     let growth = |place| Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare);
     let growths: Vec<_> = places.iter().filter_map(growth).collect();
-    let is_counted = |growth: &&Growth| matches!(growth.place.part, Part::List | Part::Map);
+    // A place that cannot be evaluated alone is a finding of the survey of each; here it counts as free.
+    let alone = in_parallel(&growths, |growth| {
+        evaluate(counter, &Case::alone(sample, growth.clone()).grown(PAIRED)).unwrap_or(sample.base)
+    });
+    let growths: Vec<_> = growths.into_iter().zip(alone).collect();
+    let is_counted = |growth: &Growth| matches!(growth.place.part, Part::List | Part::Map);
     let mut pairs = Vec::new();
-    for (index, one) in growths.iter().enumerate().filter(|(_, growth)| is_counted(growth)) {
-        // Texts before it are paired with it, too: of two lists the first comes first.
-        let others = growths.iter().enumerate().filter(|(other, growth)| *other > index || !is_counted(growth));
-        pairs.extend(others.map(|(_, other)| Case { input, growths: vec![one.clone(), other.clone()] }));
+    for (index, (one, one_alone)) in growths.iter().enumerate().filter(|(_, (growth, _))| is_counted(growth)) {
+        // Of two lists the first comes first; texts before a list are paired with it as well.
+        let others = growths.iter().enumerate().filter(|(other, (growth, _))| *other > index || !is_counted(growth));
+        pairs.extend(others.map(|(_, (other, other_alone))| Pair {
+            case: Case { sample, growths: vec![one.clone(), other.clone()] },
+            alone: [*one_alone, *other_alone],
+        }));
     }
     pairs
 }
 
 /// The pair of the places at two pointers of a sample.
-pub fn pair<'a>(input: &'a Input, pointers: [&str; 2]) -> Option<Case<'a>> {
-    let document = input.document();
+pub fn pair<'a>(sample: &'a Sample, pointers: [&str; 2]) -> Option<Case<'a>> {
+    let document = sample.input.document();
     let places = place::places(document);
     let growth = |pointer: &str| {
         let place = places.iter().find(|place| place.pointer == pointer)?;
         Growth::all(document, place, false).into_iter().find(|growth| growth.how != How::Bare)
     };
     let growths = pointers.into_iter().map(growth).collect::<Option<Vec<_>>>()?;
-    Some(Case { input, growths })
+    Some(Case { sample, growths })
 }
 
-/// Judges all cases on all cores; the findings, in the order of the cases.
+/// Judges all cases on all cores. The findings come in the order of the cases; each is printed as soon as it is found,
+/// since a survey can take hours.
 pub fn survey<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let told = |case: &T| judge(case).inspect(|finding| eprintln!("{finding}"));
+    in_parallel(cases, told).into_iter().flatten().collect()
+}
+
+fn in_parallel<T: Sync, R: Send>(items: &[T], of: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(index) else { return };
-            if let Some(finding) = judge(case) {
-                found.lock().unwrap_or_else(PoisonError::into_inner).push((index, finding));
-            }
+            let Some(item) = items.get(index) else { return };
+            let result = of(item);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
         }
     };
     thread::scope(|scope| {
@@ -189,9 +231,9 @@ pub fn survey<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Option<String> + Sync)
             scope.spawn(work);
         }
     });
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort();
-    found.into_iter().map(|(_, finding)| finding).collect()
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Measures the cost of an input.
@@ -209,74 +251,7 @@ pub fn evaluate(counter: &Counter, input: &Input) -> anyhow::Result<Took> {
     Ok(Took { bytes, instructions: counts.start + counts.call, memory: counts.pages * PAGE })
 }
 
-/// The last line of an error of the engine, behind the addresses of functions.
+/// The last line of an error of the engine. The lines before it are addresses of functions.
 fn last_line(error: &anyhow::Error) -> String {
     error.to_string().lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
-}
-
-/// Whether an input takes more than its length allows.
-fn costly(took: Took) -> Option<String> {
-    let instructions = FIXED.instructions + INSTRUCTIONS_EACH * took.bytes;
-    let memory = FIXED.memory as u64 + MEMORY_EACH * took.bytes;
-    (took.instructions > instructions || took.memory > memory).then(|| {
-        format!("{} bytes take {} instructions and {} bytes of memory", took.bytes, took.instructions, took.memory)
-    })
-}
-
-/// Whether the input could take more than its length allows if it went on like that.
-fn is_dear(base: Took, took: Took) -> bool {
-    let bytes = took.bytes.saturating_sub(base.bytes);
-    took.instructions > base.instructions + SPARE_INSTRUCTIONS + INSTRUCTIONS_EACH * bytes
-        || took.memory > base.memory + SPARE_MEMORY + MEMORY_EACH * bytes
-}
-
-/// Whether a step that is twice as long takes much more than twice as much. A step is an input and the longer one that it
-/// becomes.
-fn grows(short: [Took; 2], long: [Took; 2]) -> Option<String> {
-    let judge = |unit: &str, of: fn(Took) -> u64, spare: u64| {
-        let [small, large] = [short, long].map(|[before, after]| of(after).saturating_sub(of(before)));
-        let [short, long] = [short, long].map(|[before, after]| after.bytes.saturating_sub(before.bytes));
-        (large * 10 > small * GROWTH + spare * 10)
-            .then(|| format!("{short} bytes more take {small} {unit}, {long} bytes more take {large}"))
-    };
-    judge("instructions", |took| took.instructions, SPARE_INSTRUCTIONS)
-        .or_else(|| judge("bytes of memory", |took| took.memory, SPARE_MEMORY))
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    const BASE: Took = Took { bytes: 1_000, instructions: 1_000_000, memory: 1 << 20 };
-
-    fn took(bytes: u64, instructions: u64, memory: u64) -> Took {
-        Took { bytes: BASE.bytes + bytes, instructions: BASE.instructions + instructions, memory: BASE.memory + memory }
-    }
-
-    #[rstest]
-    #[case::linear(20_000_000, 20 << 20, false)]
-    #[case::with_a_logarithm(22_000_000, 20 << 20, false)]
-    #[case::quadratic(40_000_000, 20 << 20, true)]
-    #[case::quadratic_memory(20_000_000, 40 << 20, true)]
-    fn e18_twice_the_input_may_take_twice_as_much(#[case] instructions: u64, #[case] memory: u64, #[case] found: bool) {
-        let wrong = grows([BASE, took(100_000, 10_000_000, 10 << 20)], [BASE, took(200_000, instructions, memory)]);
-        assert_eq!(wrong.is_some(), found, "{wrong:?}");
-    }
-
-    #[rstest]
-    #[case::within(110_000_000, 13 << 20, false)]
-    #[case::too_many_instructions(120_000_000, 13 << 20, true)]
-    #[case::too_much_memory(1, 15 << 20, true)]
-    fn e18_each_byte_has_its_price(#[case] instructions: u64, #[case] memory: u64, #[case] found: bool) {
-        assert_eq!(costly(Took { bytes: 100_000, instructions, memory }).is_some(), found);
-    }
-
-    #[test]
-    fn e18_a_mebibyte_has_the_whole_price() {
-        let took = |instructions| Took { bytes: LENGTH, instructions, memory: 0 };
-        assert_eq!(costly(took(BOUNDS.instructions - LENGTH)), None);
-        assert!(costly(took(BOUNDS.instructions + 1)).is_some());
-    }
 }

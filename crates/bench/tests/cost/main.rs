@@ -1,29 +1,40 @@
 //! No input costs more than its length (`serviceaccounts.md` E18), on the module that is released.
 //!
-//! They need the module that `PILLION_MODULE` names, as `tests/fuel.rs` does. `make cost` turns on the feature `cost`, for
-//! the tests that take long: every place of every sample in every way, and all pairs.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+//! The tests need the module that `PILLION_MODULE` names, as `tests/fuel.rs` does. `make cost` turns on the feature `cost`,
+//! for the tests that take long: every place of every sample, all pairs, mixtures of places, and products of other kinds.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test ends if it cannot go on")]
 
+#[cfg(feature = "cost")]
+mod mixed;
+#[cfg(feature = "cost")]
+mod suspects;
 #[cfg(feature = "cost")]
 mod thorough;
 
 use std::env;
 use std::fs;
+use std::sync::LazyLock;
 
-use pillion_bench::cost::{samples, survey};
+use pillion_bench::cost::judge::BOUNDS;
+use pillion_bench::cost::survey::{self, Sample};
 use pillion_bench::engine::Counter;
 use rstest::rstest;
 
-/// How many each of a pair gets.
-const PAIRED: usize = 1_000;
-
-fn counter() -> Option<Counter> {
-    let Some(module) = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty()) else {
-        eprintln!("skipped: PILLION_MODULE names no module; `make test` does");
-        return None;
-    };
+/// The module is compiled once for all tests: that takes seconds.
+static SURVEYED: LazyLock<Option<(Counter, Vec<Sample>)>> = LazyLock::new(|| {
+    let module = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty())?;
     let bytes = fs::read(&module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-    Some(Counter::bounded(&bytes, survey::BOUNDS).unwrap())
+    let counter = Counter::bounded(&bytes, BOUNDS).unwrap();
+    let samples = survey::samples(&counter).unwrap();
+    Some((counter, samples))
+});
+
+fn surveyed() -> Option<&'static (Counter, Vec<Sample>)> {
+    let surveyed = SURVEYED.as_ref();
+    if surveyed.is_none() {
+        eprintln!("skipped: PILLION_MODULE names no module; `make test` does");
+    }
+    surveyed
 }
 
 const OBJECT: &str = "/request/object/spec";
@@ -58,9 +69,6 @@ const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/accept
 #[case::secrets_of_an_account("guard/account/update", [
     "/request/object/secrets".to_owned(), format!("{OLD}/secrets"),
 ])]
-#[case::mounts_and_volumes_isolated("pod/isolate", [
-    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
-])]
 #[case::values_and_other_sets("sidecarset/create", [
     format!("{OBJECT}/selector/matchExpressions/0/values"), "/settings/sidecarSets".to_owned(),
 ])]
@@ -76,10 +84,10 @@ fn e18_known_pairs(#[case] sample: &str, #[case] pointers: [String; 2]) {
     judge_pair(sample, &pointers);
 }
 
+/// Judges two places that grow to a mebibyte together.
 fn judge_pair(sample: &str, [one, other]: &[String; 2]) {
-    let Some(counter) = counter() else { return };
-    let inputs = samples::all(&counter).unwrap();
-    let input = inputs.iter().find(|input| input.name() == sample).unwrap();
-    let case = survey::pair(input, [one, other]).unwrap_or_else(|| panic!("{sample} has no {one} or no {other}"));
-    assert_eq!(case.judge_product(&counter, PAIRED), None);
+    let Some((counter, samples)) = surveyed() else { return };
+    let found = samples.iter().find(|known| known.input.name() == sample).unwrap();
+    let case = survey::pair(found, [one, other]).unwrap_or_else(|| panic!("{sample} has no {one} or no {other}"));
+    assert_eq!(case.judge_whole(counter), None);
 }

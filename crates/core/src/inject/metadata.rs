@@ -31,14 +31,45 @@ struct Write<'a> {
     text: &'a str,
 }
 
-impl Write<'_> {
-    fn apply(&self, current: Option<String>) -> Result<Option<String>, MergeError> {
+/// The value of an annotation between two writes.
+#[derive(Clone, Debug)]
+enum Current<'a> {
+    /// The Pod has no such annotation.
+    Absent,
+    /// A text as somebody wrote it.
+    Text(&'a str),
+    /// The result of a merge. It becomes a text once, after the last write: a thousand SidecarSets can write to one long
+    /// annotation (E18).
+    Merged(Value),
+}
+
+impl<'a> From<Option<&'a str>> for Current<'a> {
+    fn from(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Absent, Self::Text)
+    }
+}
+
+impl Current<'_> {
+    fn into_text(self) -> Option<String> {
+        match self {
+            Self::Absent => None,
+            Self::Text(text) => Some(text.to_owned()),
+            Self::Merged(document) => Some(go_json::to_string_sorted(&document)),
+        }
+    }
+}
+
+impl<'a> Write<'a> {
+    fn apply(&self, current: Current<'a>) -> Result<Current<'a>, MergeError> {
         match (self.policy, current) {
-            (Policy::Retain, Some(current)) => Ok(Some(current)),
-            (Policy::MergePatchJson, Some(current)) if !current.is_empty() => {
-                merge_patch::merge(&current, self.text).map(|merged| Some(go_json::to_string_sorted(&merged)))
+            (Policy::Retain, current @ (Current::Text(_) | Current::Merged(_))) => Ok(current),
+            (Policy::MergePatchJson, Current::Merged(document)) => {
+                merge_patch::merge(document, self.text).map(Current::Merged)
             }
-            _ => Ok(Some(self.text.to_owned())),
+            (Policy::MergePatchJson, Current::Text(text)) if !text.is_empty() => {
+                merge_patch::merge(merge_patch::document(text)?, self.text).map(Current::Merged)
+            }
+            _ => Ok(Current::Text(self.text)),
         }
     }
 
@@ -96,18 +127,17 @@ fn collect<'a>(set: &'a SidecarSet, writes: &mut BTreeMap<&'a str, Vec<Write<'a>
 ///
 /// A first merge stores the `SidecarSet`'s text as it stands (M-10), so merging once more would change it again, or
 /// fail. A value that equals what the writes make of an absent or an empty annotation has been through them and stays.
-fn fold<'a>(writes: &[Write<'a>], current: Option<&str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
-    let apply = |start: Option<String>| {
-        let mut text = start;
-        for write in writes {
-            text = write.apply(text).map_err(|error| (*write, error))?;
-        }
-        Ok(text)
+fn fold<'a>(writes: &[Write<'a>], current: Option<&'a str>) -> Result<Option<String>, (Write<'a>, MergeError)> {
+    let apply = |start: Option<&'a str>| {
+        let value = writes
+            .iter()
+            .try_fold(Current::from(start), |value, write| write.apply(value).map_err(|error| (*write, error)));
+        value.map(Current::into_text)
     };
     let merges = writes.iter().any(|write| write.policy == Policy::MergePatchJson);
     let is_fresh = |start| apply(start).is_ok_and(|fresh| fresh.as_deref() == current);
-    if merges && current.is_some() && (is_fresh(None) || is_fresh(Some(String::new()))) {
+    if merges && current.is_some() && (is_fresh(None) || is_fresh(Some(""))) {
         return Ok(current.map(str::to_owned));
     }
-    apply(current.map(str::to_owned))
+    apply(current)
 }

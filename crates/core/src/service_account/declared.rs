@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::names;
 use super::permissions::{self, Oversize};
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, ERRORS_MAX, FieldError, FieldPath, Report as _};
 use crate::format;
 use crate::json;
 use crate::sidecar_set::SidecarSet;
@@ -215,6 +215,11 @@ const CLUSTER_SCOPED: [&str; 10] = [
 
 /// V6: what the API server would refuse in a Role, and what RBAC never grants.
 fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
+    let mut warn = |warning: String| {
+        if warnings.len() < ERRORS_MAX {
+            warnings.push(warning);
+        }
+    };
     for (field, detail) in [
         ("verbs", "give at least one verb"),
         ("apiGroups", "give at least one group; \"\" is the core group"),
@@ -232,21 +237,21 @@ fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warn
     }
     let names = json::items(rule, &["resourceNames"]);
     for (index, name) in names.iter().enumerate() {
-        if name.as_str() == Some("") {
+        if name.as_str() == Some("") && !errors.is_full() {
             let path = path.child("resourceNames").index(index);
             errors.push(FieldError::invalid(&path, "", "\"\" is no name; leave resourceNames out for every object"));
         }
     }
     for verb in json::texts(rule, &["verbs"]) {
         if !names.is_empty() && matches!(verb, "create" | "deletecollection") {
-            warnings.push(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
+            warn(format!("{path}: \"{verb}\" with resourceNames is never granted: it names no object"));
         } else if !VERBS.contains(&verb) {
-            warnings.push(format!("{path}: no API of Kubernetes asks for the verb \"{verb}\""));
+            warn(format!("{path}: no API of Kubernetes asks for the verb \"{verb}\""));
         }
     }
     for resource in json::texts(rule, &["resources"]) {
         if CLUSTER_SCOPED.contains(&format::cut(resource, "/").map_or(resource, |(resource, _)| resource)) {
-            warnings.push(format!(
+            warn(format!(
                 "{path}: \"{resource}\" belongs to no namespace, and the merged Role is of one: it grants nothing"
             ));
         }
@@ -255,7 +260,7 @@ fn check_rule(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>, warn
         let mut seen = BTreeSet::new();
         for text in json::texts(rule, &[field]) {
             if !seen.insert(text) {
-                warnings.push(format!("{path}.{field}: \"{text}\" is there twice"));
+                warn(format!("{path}.{field}: \"{text}\" is there twice"));
             }
         }
     }
@@ -358,6 +363,9 @@ pub(crate) fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<Field
         return;
     };
     for (field, value) in rule {
+        if errors.is_full() {
+            return;
+        }
         let path = path.child(field);
         if !matches!(field.as_str(), "apiGroups" | "nonResourceURLs" | "resourceNames" | "resources" | "verbs") {
             errors.push(FieldError::new(&path, Cause::Unknown, "a PolicyRule has no such field"));

@@ -1,6 +1,7 @@
 //! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::permissions::{self, Atom};
 use super::tokens::Drivers;
@@ -139,6 +140,24 @@ impl Rules {
             || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
     }
 
+    /// V5: those of the namespaces in which this account may be injected; none if a comparison of all with all globs would
+    /// take more than [`EFFORT_MAX`] (E18).
+    pub fn allowed_namespaces<'a>(&self, account: &str, namespaces: &[&'a str]) -> Option<BTreeSet<&'a str>> {
+        if self.allowed.is_empty() {
+            return Some(namespaces.iter().copied().collect());
+        }
+        let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| matches(glob, account));
+        let texts = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces).map(String::as_str);
+        let (globs, names): (BTreeSet<&str>, BTreeSet<&str>) = texts.partition(|text| text.contains(['*', '?']));
+        let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
+        if bytes.saturating_mul(globs.iter().map(|glob| glob.len()).sum()) > EFFORT_MAX {
+            return None;
+        }
+        let is_allowed =
+            |namespace: &&str| names.contains(namespace) || globs.iter().any(|glob| matches(glob, namespace));
+        Some(namespaces.iter().copied().filter(is_allowed).collect())
+    }
+
     /// V5: whether there can be a namespace in which this account may be injected.
     pub fn allows_anywhere(&self, account: &str) -> bool {
         self.allowed.is_empty()
@@ -154,6 +173,9 @@ impl Rules {
 
 /// The longest glob, and the longest text that one matches, in bytes: a namespace, a slash and a name are less.
 pub const GLOB_MAX: usize = 512;
+
+/// How much comparing namespaces with globs may take: bytes of the ones times bytes of the others.
+const EFFORT_MAX: usize = 8_000_000;
 
 /// Whether a glob matches a whole text: `*` is any number of characters, `?` is one. Neither may have more than
 /// [`GLOB_MAX`] bytes: the work is their product.
@@ -230,6 +252,41 @@ mod tests {
         ];
         assert!(rules.allows("team-a", "log-agent") && rules.allows("web", "mesh"));
         assert!(!rules.allows("web", "log-agent") && !rules.allows("team-a", "mesh"));
+    }
+
+    /// Several namespaces get the answer that each gets alone.
+    #[rstest]
+    #[case::a_glob(&["team-*"], &["team-a", "team-b"])]
+    #[case::names(&["web", "team-b"], &["team-b", "web"])]
+    #[case::everything(&["*"], &["team-a", "team-b", "web"])]
+    #[case::nothing(&["other"], &[])]
+    fn v5_several_namespaces_at_once(#[case] globs: &[&str], #[case] expected: &[&str]) {
+        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let other = Allowed { namespaces: list(&["*"]), names: list(&["mesh"]) };
+        let rules = Rules {
+            allowed: vec![Allowed { namespaces: list(globs), names: list(&["log-*"]) }, other],
+            ..Rules::default()
+        };
+        let all = ["web", "team-a", "team-b"];
+        let allowed = rules.allowed_namespaces("log-agent", &all).unwrap();
+        assert_eq!(allowed.iter().copied().collect::<Vec<_>>(), expected);
+        assert!(all.iter().all(|namespace| allowed.contains(namespace) == rules.allows(namespace, "log-agent")));
+        assert_eq!(Rules::default().allowed_namespaces("log-agent", &all), Some(all.into()));
+    }
+
+    /// Names are looked up, so that they take no effort; globs are compared with each namespace.
+    #[test]
+    fn e18_comparing_many_namespaces_with_many_globs_is_refused() {
+        let many = |text: &str| (0..1_000).map(|index| format!("{text}{index}")).collect::<Vec<_>>();
+        let namespaces = many("namespace-");
+        let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+        let allowed = |globs| {
+            let allowed = vec![Allowed { namespaces: globs, names: vec!["*".to_owned()] }];
+            Rules { allowed, ..Rules::default() }.allowed_namespaces("agent", &namespaces).map(|allowed| allowed.len())
+        };
+        assert_eq!(allowed(many("namespace-")), Some(1_000));
+        assert_eq!(allowed(many("*-")), None);
+        assert_eq!(allowed(vec!["*-1*".to_owned()]), Some(111));
     }
 
     #[test]

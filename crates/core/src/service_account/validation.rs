@@ -1,5 +1,7 @@
 //! What the fields of a SidecarSet may say (`serviceaccounts.md` A3, E1, E3, E4): everything that nobody has to be asked.
 
+use std::collections::BTreeSet;
+
 use super::author;
 use super::changes;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
@@ -15,7 +17,7 @@ use crate::json;
 use crate::names::NAMESPACE_NAME_LABEL;
 use crate::outcome::Reason;
 use crate::pod;
-use crate::selector::{Op, Requirement, Selector, Values, overlap};
+use crate::selector::{Op, Possible, Requirement, Selector, Values};
 use crate::sidecar_set::SidecarSet;
 
 /// The gate, as it is called in messages.
@@ -106,12 +108,7 @@ pub fn check(set: &SidecarSet, rules: &Rules) -> (Declared, Findings) {
 fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Findings) {
     let selector = FieldPath::new("spec.namespaceSelector");
     let Some(namespaces) = author::closed_list(set) else {
-        let mut may_match = Vec::new();
-        for namespace in &rules.protected_namespaces {
-            if may_select(set, namespace) {
-                may_match.push(namespace.as_str());
-            }
-        }
+        let may_match = may_select(set, &rules.protected_namespaces);
         if !may_match.is_empty() {
             findings.warnings.push(format!(
                 "Pods in the protected namespaces {} are refused where this SidecarSet matches them; exclude them in {selector}",
@@ -123,12 +120,19 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
         }
         return;
     };
+    let protected: BTreeSet<&str> = rules.protected_namespaces.iter().map(String::as_str).collect();
+    let Some(allowed) = rules.allowed_namespaces(account, &namespaces) else {
+        let problem = format!("too many namespaces to compare with serviceAccounts.allowed for \"{account}\"");
+        let remedy = "select fewer namespaces, or write fewer and shorter globs";
+        findings.refused.push(refusal(set, selector, problem, remedy));
+        return;
+    };
     for namespace in namespaces {
-        if rules.protects(namespace) {
+        if protected.contains(namespace) {
             let problem = format!("no sidecar gets a ServiceAccount in the protected namespace \"{namespace}\"");
             let remedy = "leave the namespace out, or change serviceAccounts.protectedNamespaces";
             findings.refused.push(refusal(set, selector.clone(), problem, remedy));
-        } else if !rules.allows(namespace, account) {
+        } else if !allowed.contains(namespace) {
             findings.refused.push(not_allowed(set, account, &format!("in namespace \"{namespace}\"")));
         }
     }
@@ -139,11 +143,15 @@ fn not_allowed(set: &SidecarSet, account: &str, place: &str) -> Reason {
     refusal(set, declared::path(ACCOUNT), problem, "add it to serviceAccounts.allowed")
 }
 
-/// Whether the namespace selector can select a namespace of this name, whatever its other labels.
-fn may_select(set: &SidecarSet, namespace: &str) -> bool {
-    let Some(selector) = set.spec(&["namespaceSelector"]) else { return true };
-    let named = Requirement { key: NAMESPACE_NAME_LABEL, op: Op::In, values: Values::One(namespace) };
-    overlap(&Selector::parse_known(selector), &Selector::only(named))
+/// The namespaces in which the set can match a Pod. The selector is read once: both may be long (E18).
+fn may_select<'a>(set: &SidecarSet, namespaces: &'a [String]) -> Vec<&'a str> {
+    let selector = set.spec(&["namespaceSelector"]).map(Selector::parse_known).unwrap_or_default();
+    let possible = Possible::of(&selector);
+    let may_be_in = |namespace: &&str| {
+        let named = Requirement { key: NAMESPACE_NAME_LABEL, op: Op::In, values: Values::One(namespace) };
+        possible.overlaps(&Possible::of(&Selector::only(named)))
+    };
+    namespaces.iter().map(String::as_str).filter(may_be_in).collect()
 }
 
 /// E4, E19: volumes through which the containers would get a token that is not theirs, or which the API server or Pillion

@@ -128,10 +128,10 @@ pub(super) fn inputs(counter: &Counter) -> anyhow::Result<Vec<Input>> {
     let injected = [again, asserted, asserted_isolated, merged_again].map(|input| input.about(POD));
     let decided = [isolated, own, unmatched].map(|input| input.about(POD));
     let mut all = vec![
-        injecting,
+        injecting.apart_from(super::SECOND),
         identity.about(&["/request/object", "/settings"]),
         merging.about(&["/request/object/spec", "/objects", "/settings/sidecarSets/0/spec"]),
-        bundled.about(&["/bundle"]),
+        bundled.about(&["/bundle"]).apart_from(super::BODIES),
     ];
     all.extend(decided);
     all.extend(injected);
