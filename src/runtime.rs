@@ -44,8 +44,9 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> 
     // The difference of the first bytes that differ. WebAssembly is little-endian: the first byte is the lowest one.
     let differ = |left: u64, right: u64| {
         let shift = (left ^ right).trailing_zeros() & !7;
-        let byte = |word: u64| (word >> shift) as u8;
-        i32::from(byte(left)) - i32::from(byte(right))
+        let [left, ..] = (left >> shift).to_le_bytes();
+        let [right, ..] = (right >> shift).to_le_bytes();
+        i32::from(left) - i32::from(right)
     };
     // Most keys differ in their first byte.
     if length == 0 {
