@@ -47,7 +47,7 @@ impl Mix<'_> {
         let mut document = self.sample.input.document().clone();
         for Share { growth, level } in &self.shares {
             let room = ROOM.saturating_sub(length(&document));
-            let bytes = usize::try_from(room).unwrap_or_default() / PARTS << (*level).min(8);
+            let bytes = (usize::try_from(room).unwrap_or_default() / PARTS) << (*level).min(8);
             let mut grown = document.clone();
             growth.apply(&mut grown, bytes);
             // One more entry can be too much: it holds all that has grown in the first.

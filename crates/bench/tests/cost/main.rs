@@ -79,6 +79,15 @@ const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/accept
     "/settings/sidecarSets".to_owned(), format!("{OBJECT}/containers/0/volumeMounts"),
 ])]
 #[case::sidecars_and_mounts("pod/plain", [format!("{SET}/containers"), format!("{OBJECT}/containers/0/volumeMounts")])]
+#[case::mounts_and_volumes_with_an_identity("pod/identity", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::mounts_and_volumes_asserted("pod/assert", [
+    format!("{OBJECT}/containers/3/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::mounts_and_volumes_of_a_set("sidecarset/create", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
 #[case::accepted_issuers("shoot/update", [format!("/request/object/{ISSUERS}"), format!("{OLD}/{ISSUERS}")])]
 fn e18_known_pairs(#[case] sample: &str, #[case] pointers: [String; 2]) {
     judge_pair(sample, &pointers);

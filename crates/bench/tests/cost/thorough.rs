@@ -43,17 +43,8 @@ fn e18_all_pairs() {
 /// Pairs that grow no more than their input, and take up to one and a half times the bound at a mebibyte
 /// (docs/security.md, "What an input may cost").
 #[rstest]
-#[case::mounts_and_volumes_with_an_identity("pod/identity", [
-    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
-])]
-#[case::mounts_and_volumes_asserted("pod/assert", [
-    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
-])]
 #[case::transferred_names_and_variables("pod/plain", [
     format!("{SET}/containers/0/transferEnv/1/envNames"), format!("{OBJECT}/containers/0/env"),
-])]
-#[case::mounts_and_volumes_of_a_set("sidecarset/create", [
-    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
 ])]
 #[case::mounts_and_volumes_isolated("pod/isolate", [
     format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{Kind, Schema};
-use crate::field::{FieldPath, Place};
+use crate::field::{ERRORS_MAX, FieldPath, Place};
 use crate::json;
 
-/// The paths of all fields of `value`, below `path`, that `schema` does not know, sorted by key in each object.
+/// The paths of the fields of `value`, below `path`, that `schema` does not know, sorted by key in each object: the first
+/// thousand, as of errors (E18).
 ///
 /// They are carried and injected, but the reference drops them, and no hash sees them.
 pub fn unknown(value: &Value, schema: &Schema, path: &FieldPath) -> Vec<FieldPath> {
@@ -20,6 +21,9 @@ pub fn unknown(value: &Value, schema: &Schema, path: &FieldPath) -> Vec<FieldPat
 fn search(value: &Value, schema: &Schema, place: &Place<'_>, found: &mut Vec<FieldPath>) {
     let Some(object) = value.as_object() else { return };
     for (name, value) in object {
+        if found.len() >= ERRORS_MAX {
+            return;
+        }
         let place = place.child(name);
         match schema.field(name).map(|field| field.kind) {
             None => found.push(place.path()),
@@ -31,5 +35,22 @@ fn search(value: &Value, schema: &Schema, place: &Place<'_>, found: &mut Vec<Fie
             }
             Some(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::SIDECAR_SET_V1BETA1;
+
+    #[test]
+    fn e18_a_thousand_unknown_fields_are_told() {
+        let volume: json::Object = (0..20_000).map(|index| (format!("new-{index}"), json!(1))).collect();
+        let object = json!({"spec": {"volumes": [volume, {"name": "a", "newer": 1}]}});
+        let found = unknown(&object, &SIDECAR_SET_V1BETA1, &FieldPath::default());
+        assert_eq!(found.len(), ERRORS_MAX);
+        assert!(found.iter().all(|path| path.as_str().starts_with("spec.volumes[0].new-")));
     }
 }

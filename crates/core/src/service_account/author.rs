@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::declared::{Declared, FIELDS, PERMISSIONS};
+use super::denied::Denied;
 use super::permissions::{self, Atom, Permission};
 use super::rules::Rules;
 use crate::field::FieldPath;
@@ -133,10 +134,11 @@ pub fn closed_list(set: &SidecarSet) -> Option<Vec<&str>> {
 /// P4: what nobody may hand out, one reason for each rule.
 pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    let denied = rules.denied();
+    let listed = rules.denied();
+    let denied = Denied::of(&listed);
     for (index, rule) in declared.permissions.iter().enumerate() {
         let permissions = permissions::permissions([rule]);
-        let hit = permissions.iter().find_map(|one| Some((*one, permissions::denial(*one, &denied)?)));
+        let hit = permissions.iter().find_map(|one| Some((*one, denied.denial(*one)?)));
         if let Some((permission, entry)) = hit {
             let (granted, listed) = (shown(permission), shown(entry.as_permission()));
             let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");

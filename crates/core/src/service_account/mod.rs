@@ -11,6 +11,7 @@ pub mod changes;
 pub mod conflicts;
 pub mod decide;
 pub mod declared;
+pub mod denied;
 pub mod existence;
 pub mod glob;
 pub mod guards;

@@ -106,14 +106,6 @@ impl<'a> Permission<'a> {
             && wider(self.verb, other.verb)
     }
 
-    /// Whether there is a permission that both stand for, whatever the name: `get` on `*` and anything on `secrets`.
-    pub fn overlaps(self, other: Permission<'_>) -> bool {
-        let either = |one: &str, two: &str| wider(one, two) || wider(two, one);
-        either(self.group, other.group)
-            && (wider_resource(self.resource, other.resource) || wider_resource(other.resource, self.resource))
-            && either(self.verb, other.verb)
-    }
-
     /// Every permission that could cover this one where `suffixed` says how "every resource with this subresource" is
     /// written: a few, this one included.
     fn wider_ones(self, suffixed: Option<&'a str>) -> impl Iterator<Item = Self> {
@@ -325,11 +317,6 @@ pub fn denied_by_default() -> Vec<Atom> {
 pub fn denied_rules() -> Value {
     let rule = |(groups, resources, verbs): (Texts, Texts, Texts)| serde_json::json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
     DENIED.into_iter().map(rule).collect()
-}
-
-/// The entry of `denied` that a permission would grant some of; a wildcard in it reaches what the list names (P4).
-pub fn denial<'a>(permission: Permission<'_>, denied: &'a [Atom]) -> Option<&'a Atom> {
-    denied.iter().find(|entry| entry.as_permission().overlaps(permission))
 }
 
 #[cfg(test)]

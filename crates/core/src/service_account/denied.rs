@@ -1,0 +1,156 @@
+//! The permissions that no SidecarSet may hand out (`serviceaccounts.md` P4).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::permissions::{Atom, Permission};
+
+/// A list of denied permissions, indexed: a SidecarSet may ask for as many permissions as the list has entries, and to compare
+/// each with each takes seconds (E18).
+pub struct Denied<'a> {
+    list: &'a [Atom],
+    /// The first entry of each [`Key`], for the shapes that were asked for.
+    by_shape: RefCell<BTreeMap<Shape, BTreeMap<Key<'a>, usize>>>,
+}
+
+/// The parts of a permission that a wildcard stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    any_group: bool,
+    resource: Resources,
+    any_verb: bool,
+}
+
+/// The resources that a permission is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Resources {
+    /// One of them.
+    One,
+    /// One subresource of all of them: `*/scale`.
+    Subresource,
+    /// All of them: `*`.
+    All,
+}
+
+/// A permission without the parts that its shape leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    group: Option<&'a str>,
+    resource: Resource<'a>,
+    verb: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Resource<'a> {
+    Any,
+    Named(&'a str),
+    Subresource(&'a str),
+}
+
+const WILDCARD: &str = "*";
+
+impl<'a> Denied<'a> {
+    /// Indexes a list.
+    pub fn of(list: &'a [Atom]) -> Self {
+        Self { list, by_shape: RefCell::default() }
+    }
+
+    /// The first entry of the list that a permission would grant some of. A wildcard in the permission reaches what the
+    /// list names, and one in the list whatever the permission names; names of objects do not matter.
+    pub fn denial(&self, permission: Permission<'_>) -> Option<&'a Atom> {
+        let shape = Shape::of(permission);
+        let mut by_shape = self.by_shape.borrow_mut();
+        let entries = by_shape.entry(shape).or_insert_with(|| self.index(shape));
+        let first = shape.keys(permission).into_iter().filter_map(|key| entries.get(&key)).min()?;
+        self.list.get(*first)
+    }
+
+    fn index(&self, shape: Shape) -> BTreeMap<Key<'a>, usize> {
+        let entries = self.list.iter().enumerate().rev();
+        entries.filter_map(|(index, entry)| Some((shape.key(entry.as_permission())?, index))).collect()
+    }
+}
+
+impl Shape {
+    fn of(Permission { group, resource, verb, .. }: Permission<'_>) -> Self {
+        let resource = match resource {
+            WILDCARD => Resources::All,
+            _ if resource.starts_with("*/") => Resources::Subresource,
+            _ => Resources::One,
+        };
+        Self { any_group: group == WILDCARD, resource, any_verb: verb == WILDCARD }
+    }
+
+    /// The key of an entry of the list; `None` if no permission of this shape reaches it.
+    fn key(self, Permission { group, resource, verb, .. }: Permission<'_>) -> Option<Key<'_>> {
+        let resource = match self.resource {
+            Resources::All => Resource::Any,
+            Resources::One => resource.strip_prefix("*/").map_or(Resource::Named(resource), Resource::Subresource),
+            Resources::Subresource if resource == WILDCARD => Resource::Named(resource),
+            Resources::Subresource => Resource::Subresource(resource.split_once('/')?.1),
+        };
+        Some(Key { group: (!self.any_group).then_some(group), resource, verb: (!self.any_verb).then_some(verb) })
+    }
+
+    /// The keys of the entries that reach a permission of this shape, or that it reaches.
+    fn keys<'p>(self, Permission { group, resource, verb, .. }: Permission<'p>) -> Vec<Key<'p>> {
+        let either = |any: bool, text: &'p str| if any { vec![None] } else { vec![Some(text), Some(WILDCARD)] };
+        let (groups, verbs) = (either(self.any_group, group), either(self.any_verb, verb));
+        let subresource = resource.split_once('/').map(|(_, subresource)| Resource::Subresource(subresource));
+        let resources: Vec<Resource<'_>> = match self.resource {
+            Resources::All => vec![Resource::Any],
+            Resources::Subresource => subresource.into_iter().chain([Resource::Named(WILDCARD)]).collect(),
+            Resources::One => {
+                subresource.into_iter().chain([Resource::Named(resource), Resource::Named(WILDCARD)]).collect()
+            }
+        };
+        groups
+            .iter()
+            .flat_map(|group| resources.iter().map(move |resource| (*group, *resource)))
+            .flat_map(|(group, resource)| verbs.iter().map(move |verb| Key { group, resource, verb: *verb }))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Whether there is a permission that both stand for.
+    fn overlaps(one: Permission<'_>, other: Permission<'_>) -> bool {
+        let wider = |one: &str, other: &str| one == WILDCARD || one == other;
+        let wider_resource = |one: &str, other: &str| {
+            let same = one.strip_prefix("*/").zip(other.split_once('/')).is_some_and(|(one, (_, other))| one == other);
+            wider(one, other) || same
+        };
+        let either = |wider: &dyn Fn(&str, &str) -> bool, one, other| wider(one, other) || wider(other, one);
+        either(&wider, one.group, other.group)
+            && either(&wider_resource, one.resource, other.resource)
+            && either(&wider, one.verb, other.verb)
+    }
+
+    fn atoms(most: usize) -> impl Strategy<Value = Vec<Atom>> {
+        let resource = ["*", "a", "b", "*/s", "*/t", "a/s", "a/*", "*/", "a/s/t", "*/s/t"];
+        let parts = (
+            prop::sample::select(&["", "*", "g"]),
+            prop::sample::select(resource.to_vec()),
+            prop::sample::select(&["*", "get", "list"]),
+        );
+        let atom = parts.prop_map(|(group, resource, verb)| Atom::new(group, resource, None, verb));
+        prop::collection::vec(atom, 0..most)
+    }
+
+    proptest! {
+        #[test]
+        fn p4_the_index_finds_the_first_entry_that_overlaps(list in atoms(8), asked in atoms(4)) {
+            let denied = Denied::of(&list);
+            for atom in &asked {
+                let permission = atom.as_permission();
+                let first = list.iter().find(|entry| overlaps(entry.as_permission(), permission));
+                prop_assert_eq!(denied.denial(permission), first);
+            }
+        }
+    }
+}
