@@ -48,10 +48,10 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> 
         let [right, ..] = (right >> shift).to_le_bytes();
         i32::from(left) - i32::from(right)
     };
-    // Most keys differ in their first byte.
     if length == 0 {
         return 0;
     }
+    // Most keys differ in their first byte.
     // SAFETY: there is a byte in both.
     let (left, right) = unsafe { (*one, *other) };
     if left != right {
