@@ -39,10 +39,11 @@ impl<'a> Pod<'a> {
 
     /// How long the Pod is with the annotations that it is read with, as [`json::length`].
     pub fn length(self, limit: usize) -> usize {
-        let length = json::length(self.object, limit);
-        let Some(annotations) = self.annotations else { return length };
+        let Some(annotations) = self.annotations else { return json::length(self.object, limit) };
         let own = json::at(self.object, &["metadata", "annotations"]).map_or(0, |own| json::length(own, limit));
-        length.saturating_sub(own).saturating_add(json::object_length(annotations, limit))
+        // A length above its limit is not exact, so the limit has to hold what is taken off again.
+        let others = json::length(self.object, limit.saturating_add(own)).saturating_sub(own);
+        others.saturating_add(json::object_length(annotations, limit))
     }
 
     /// `metadata.name`; empty where the API server has yet to make it from `generateName`.
@@ -159,6 +160,21 @@ mod tests {
     #[case::null_deletion(json!({"metadata": {"deletionTimestamp": null}}), true)]
     fn p2_the_status_of_a_new_pod_is_not_looked_at(#[case] pod: Value, #[case] is_injectable: bool) {
         assert_eq!(Pod::decode(&pod).unwrap().is_injectable(), is_injectable);
+    }
+
+    /// Annotations that give way to shorter ones do not hide that the rest is too long.
+    #[rstest]
+    #[case::within(10, 100)]
+    #[case::too_long_without_the_annotations(150, 100)]
+    #[case::too_long_with_them(60, 100)]
+    fn e18_the_length_is_that_with_the_annotations_read(#[case] rest: usize, #[case] limit: usize) {
+        let pod = json!({"metadata": {"annotations": {"a": "x".repeat(90)}}, "spec": {"nodeName": "n".repeat(rest)}});
+        let shorter = json!({"a": "x"});
+        let mut written = pod.clone();
+        written["metadata"]["annotations"] = shorter.clone();
+        let length = Pod::decode(&pod).unwrap().with_annotations(shorter.as_object().unwrap()).length(limit);
+        let exact = written.to_string().len();
+        assert_eq!(length > limit, exact > limit, "{length} of {exact}");
     }
 
     #[test]

@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(grown(&json!([{"a": 1}]), Part::List, "", How::Bare, 6), json!([{"a": 1}, {}, {}]));
     }
 
-    /// Each place of a document becomes longer by as many bytes as it is asked for, less one entry and the digits that small
-    /// numbers do not have.
+    /// Each place of a document becomes longer by at most as many bytes as it is asked for, and by half of them at least: the
+    /// entries are counted as if each had the longest number.
     #[test]
     fn a_place_grows_by_bytes() {
         let document = json!({"request": {"list": [{"name": "a", "n": 1}], "map": {"k": "v"}, "text": "a\"b", "n": 5}});
@@ -276,7 +276,7 @@ mod tests {
                 let mut grown = document.clone();
                 growth.apply(&mut grown, 1_000);
                 let more = grown.to_string().len() - before;
-                assert!((750..=1_000).contains(&more), "{growth}: {more} bytes");
+                assert!((500..=1_000).contains(&more), "{growth}: {more} bytes");
             }
         }
     }

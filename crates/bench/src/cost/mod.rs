@@ -37,24 +37,16 @@ const WHOLE: &[&str] = &["/request", "/settings", "/objects", "/bundle"];
 impl Input {
     /// A call of `validate` for this request.
     pub fn validate(name: &str, request: Value) -> Self {
-        Self {
-            name: name.to_owned(),
-            function: "validate",
-            document: json!({"request": request}),
-            about: WHOLE,
-            apart_from: &[],
-        }
+        Self::new(name, "validate", json!({"request": request}))
     }
 
     /// A call of `validate_settings` for these settings.
     pub fn settings(name: &str, settings: Value) -> Self {
-        Self {
-            name: name.to_owned(),
-            function: "validate_settings",
-            document: json!({"settings": settings}),
-            about: WHOLE,
-            apart_from: &[],
-        }
+        Self::new(name, "validate_settings", json!({"settings": settings}))
+    }
+
+    fn new(name: &str, function: &'static str, document: Value) -> Self {
+        Self { name: name.to_owned(), function, document, about: WHOLE, apart_from: &[] }
     }
 
     /// The same with this part of the document.
@@ -72,7 +64,7 @@ impl Input {
         Self { about, ..self }
     }
 
-    /// The same, but for these parts, which do not grow alone: JSON pointers.
+    /// The same sample, of which these parts do not grow alone: JSON pointers.
     #[must_use]
     pub fn apart_from(self, apart_from: &'static [&'static str]) -> Self {
         Self { apart_from, ..self }

@@ -36,7 +36,7 @@ struct Write<'a> {
 enum Current<'a> {
     /// The Pod has no such annotation.
     Absent,
-    /// A text as somebody wrote it.
+    /// The text of the Pod or of a SidecarSet, unchanged.
     Text(&'a str),
     /// The result of a merge. It becomes a text once, after the last write: a thousand SidecarSets can write to one long
     /// annotation (E18).

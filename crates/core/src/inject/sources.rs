@@ -47,8 +47,8 @@ struct Offer<'a> {
     variables: Vec<&'a Value>,
 }
 
-/// What one sidecar takes from the Pod's own containers. Sidecars share the lists that are the same for all of them: there
-/// may be thousands of sidecars, and thousands of mounts.
+/// The parts of the Pod's own containers that one sidecar takes. Lists that are the same for all sidecars are borrowed from
+/// [`Own`], not copied: there may be thousands of sidecars, and thousands of mounts.
 #[derive(Clone, Debug, Default)]
 pub struct Taken<'o, 'a> {
     /// Volume mounts (M-15).
@@ -137,7 +137,7 @@ impl<'a> Own<'a> {
         Self { pod, containers, owners, offers: Default::default(), variables: OnceCell::new() }
     }
 
-    /// What a sidecar of this set takes.
+    /// The parts that a sidecar of this set takes.
     pub fn taken_by(&self, set: &str, sidecar: &Value) -> Taken<'_, 'a> {
         let [without_token, with_token] = &self.offers;
         let is_owner = self.owners.contains(set);

@@ -34,8 +34,7 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
     let mut reasons = reach::intruders(&pod, &volumes, &granted);
     let mut warnings = Vec::new();
     // Sidecars that were just injected have no token yet: the API server would mount it after the policy.
-    let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
-    let automounts = containers(&pod).any(|container| volumes::mounts(container).iter().any(is_automounted));
+    let automounts = containers(&pod).flat_map(volumes::mounts).any(|mount| is_automount(mount, &volumes));
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         if decision.hides_token {
             warnings = hide(spec, automounts, &volumes, &granted, owners);
@@ -77,6 +76,11 @@ fn automounted<'a>(decision: &Decision, owners: &'a Owners) -> BTreeSet<&'a str>
     containers.flatten().map(String::as_str).collect()
 }
 
+/// Whether a mount is the one through which the API server gives a container the token of the Pod's account.
+fn is_automount(mount: &Value, volumes: &Volumes<'_>) -> bool {
+    volumes.is_automounted(pod::name(mount)) && is_at_path(mount)
+}
+
 /// A1-f, g: the automounted token stays away only where the Pod says so.
 ///
 /// Answers a warning for each sidecar that loses it.
@@ -91,7 +95,6 @@ fn hide(
 ) -> Vec<String> {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
     let mut warnings = Vec::new();
-    let automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
     let set_of: BTreeMap<&str, &str> =
         owners.iter().rev().flat_map(|(set, names)| names.iter().map(|name| (name.as_str(), set.as_str()))).collect();
     let mut left = BTreeSet::new();
@@ -103,7 +106,7 @@ fn hide(
             let mut loses = automounts;
             if let Some(mounts) = object.get_mut("volumeMounts").and_then(Value::as_array_mut) {
                 let count = mounts.len();
-                mounts.retain(|mount| !automounted(mount));
+                mounts.retain(|mount| !is_automount(mount, volumes));
                 loses = loses && !mounts.iter().any(is_at_path);
                 left.extend(mounts.iter().map(pod::name).filter(|name| volumes.has(name)).map(str::to_owned));
                 if mounts.is_empty() && count > 0 {
