@@ -2,11 +2,16 @@
 
 use std::fmt;
 
-use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
+use jiff::tz::Offset;
 
 /// Where the seconds of a [`Timestamp`] are counted from.
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
+
+/// The years after which the Gregorian calendar repeats itself.
+const YEARS_OF_A_CYCLE: i64 = 400;
+/// The seconds of as many years.
+const CYCLE: i64 = 146_097 * 24 * 60 * 60;
 
 /// Seconds since the Unix epoch. Printed as RFC 3339 in UTC: `2026-01-02T03:04:05Z`, the form of `metav1.Time`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,11 +41,14 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// An offset can lead out of the years 0 to 9999. Go writes the year before 0 as `-0001`. Times beyond the year 9999,
-    /// and times that no clock shows, are printed as the last and the first second that `jiff` knows.
+    /// An offset can lead out of the years 0 to 9999. Go writes the year before 0 as `-0001`, and the one after 9999 as
+    /// `10000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = EPOCH.saturating_add(SignedDuration::from_secs(self.0));
-        let (sign, year) = (if time.year() < 0 { "-" } else { "" }, time.year().unsigned_abs());
+        // The calendar repeats every 400 years, and `jiff` knows those from 1970 on.
+        let (cycles, rest) = (self.0.div_euclid(CYCLE), self.0.rem_euclid(CYCLE));
+        let time = Offset::UTC.to_datetime(jiff::Timestamp::from_second(rest).unwrap_or_default());
+        let year = i64::from(time.year()) + cycles * YEARS_OF_A_CYCLE;
+        let (sign, year) = (if year < 0 { "-" } else { "" }, year.unsigned_abs());
         let (month, day) = (time.month(), time.day());
         write!(f, "{sign}{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time.hour(), time.minute(), time.second())
     }
@@ -97,7 +105,7 @@ mod tests {
     #[case::west("2024-02-28T23:59:59-00:01", "2024-02-29T00:00:59Z")]
     #[case::leap_century("2000-02-29T00:00:00Z", "2000-02-29T00:00:00Z")]
     #[case::before_year_0("0000-01-01T00:00:00+01:00", "-0001-12-31T23:00:00Z")]
-    #[case::after_year_9999("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59Z")]
+    #[case::after_year_9999("9999-12-31T23:59:59-01:00", "10000-01-01T00:59:59Z")]
     #[case::offset_of_a_day("2026-01-02T03:04:05+24:00", "2026-01-01T03:04:05Z")]
     #[case::offset_of_sixty_minutes("2026-01-02T03:04:05+00:60", "2026-01-02T02:04:05Z")]
     fn times_are_written_in_utc(#[case] text: &str, #[case] expected: &str) {

@@ -145,9 +145,10 @@ impl<'a> Plan<'a> {
                 self.records.push(record(set, listed, context.now));
             }
         }
-        self.init_containers.sort_by(|one, other| one.name().cmp(other.name()));
+        let by_name = |one: &Sidecar, other: &Sidecar| one.name().cmp(other.name());
+        self.init_containers.sort_by(by_name);
         if context.sort_by_name {
-            self.containers.sort_by(|one, other| one.name().cmp(other.name()));
+            self.containers.sort_by(by_name);
         }
     }
 
