@@ -36,7 +36,8 @@ impl Court {
     /// Gives a user or a group a Role, in a namespace or with `""` everywhere.
     #[must_use]
     pub fn granting(mut self, subject: &str, namespace: &str, rules: &Value) -> Self {
-        for atom in atoms(rules.as_array().unwrap()) {
+        let rules: Vec<_> = serde_json::from_value(rules.clone()).unwrap();
+        for atom in atoms(&rules) {
             self.held.push((subject.to_owned(), namespace.to_owned(), atom));
         }
         self
