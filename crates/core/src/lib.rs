@@ -41,4 +41,4 @@ pub mod sidecar_set;
 pub mod time;
 pub mod validation;
 
-pub use pillion_codec::go_json;
+pub use pillion_json::go as go_json;

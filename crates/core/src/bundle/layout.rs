@@ -12,10 +12,10 @@
 //! A body starts with the digests of the set's hashes ([`crate::hash`]), or with none: they cannot be compressed, but to
 //! make them takes longer than anything else that is done with a set.
 
-use pillion_codec::base64;
 use pillion_codec::checksum::checksum;
 
 use super::BundleError;
+use super::base64;
 use crate::hash::{self, DIGESTS, Hashes};
 
 /// Bytes of the header.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pillion_codec::base64;
 use pillion_codec::checksum::checksum;
 use serde_json::Value;
 
 use super::PREFIX;
 use super::anchors::Anchor;
+use super::base64;
 use super::layout::checksum_of;
 use crate::hash::{self, DIGESTS};
 use crate::json::{self, Object};

@@ -18,7 +18,7 @@ pub fn unknown(value: &Value, schema: &Schema, path: &FieldPath) -> Vec<FieldPat
 /// Recurses no deeper than the tables do.
 fn search(value: &Value, schema: &Schema, path: &FieldPath, found: &mut Vec<FieldPath>) {
     let Some(object) = value.as_object() else { return };
-    for (name, value) in crate::go_json::sorted(object) {
+    for (name, value) in object {
         let path = path.child(name);
         match schema.field(name).map(|field| field.kind) {
             None => found.push(path),
