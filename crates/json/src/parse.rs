@@ -18,7 +18,7 @@ const VALUES: Allowance = Allowance { free: 16 * 1024, bytes_each: 6 };
 /// The same for objects that are not empty, which take most of that memory.
 const OBJECTS: Allowance = Allowance { free: 2 * 1024, bytes_each: 26 };
 
-/// The key under which `serde_json` hands over the literal of a number, since numbers keep theirs.
+/// The key under which `serde_json` hands over the literal of a number that is not an integer of 64 bits.
 const NUMBER: &str = "$serde_json::private::Number";
 
 /// How many of something a text may hold.
@@ -130,6 +130,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
         Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
