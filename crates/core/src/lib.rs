@@ -42,4 +42,4 @@ pub mod time;
 pub mod validation;
 pub mod words;
 
-pub use pillion_codec::go_json;
+pub use pillion_json::go as go_json;

@@ -20,6 +20,7 @@
 //! which is verified whenever it is opened. The same sets give the same text.
 
 mod anchors;
+mod base64;
 pub mod config_map;
 mod layout;
 mod sections;

@@ -1,6 +1,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
-use pillion_codec::base64;
+use super::base64;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use rstest::rstest;
