@@ -148,7 +148,8 @@ impl Rules {
         }
         let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| matches(glob, account));
         let texts = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces).map(String::as_str);
-        let (globs, names): (BTreeSet<&str>, BTreeSet<&str>) = texts.partition(|text| text.contains(['*', '?']));
+        let (globs, names): (Vec<&str>, Vec<&str>) = texts.partition(|text| text.contains(['*', '?']));
+        let [globs, names] = [globs, names].map(BTreeSet::from_iter);
         let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
         if bytes.saturating_mul(globs.iter().map(|glob| glob.len()).sum()) > EFFORT_MAX {
             return None;
