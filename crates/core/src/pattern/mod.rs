@@ -19,6 +19,12 @@ pub struct Pattern(Program);
 
 /// No text that is longer is a name of Kubernetes: the longest are keys of annotations, with 317 bytes.
 const TEXT_MAX: usize = 512;
+/// The longest expression, in bytes. One may have many characters in few steps: `[abc…]`.
+const EXPRESSION_MAX: usize = 4_096;
+/// How many steps the expressions of a whitelist may have together; an expression takes 150 bytes of memory and more.
+pub const STEPS_TOGETHER_MAX: usize = 1 << 16;
+/// The problem with a whitelist of more.
+pub const TOO_MANY_EXPRESSIONS: &str = "too many or too long expressions: all of them together may have 65,536 steps; a character is a step, and {n} repeats";
 /// How much all matches of one request may take together: steps of expressions times bytes of texts (E18).
 pub const EFFORT_MAX: usize = 8_000_000;
 
@@ -28,7 +34,15 @@ impl Pattern {
     /// What RE2 refuses is refused. `\p{...}`, `\P{...}`, `\Q...\E` and `\C` are refused too: the engine is small, and
     /// names of containers and keys of annotations are ASCII.
     pub fn new(text: &str) -> Result<Self, String> {
+        if text.len() > EXPRESSION_MAX {
+            return Err(format!("it has more than {EXPRESSION_MAX} bytes; make several of it"));
+        }
         parse::parse(text).map(Self)
+    }
+
+    /// How many steps the expression has, one at least.
+    pub const fn steps(&self) -> usize {
+        self.0.steps.len().saturating_add(1)
     }
 
     /// Whether the expression matches anywhere in `text`. Takes time in proportion to both. A text of more than 512 bytes is
@@ -39,6 +53,6 @@ impl Pattern {
 
     /// What a match of `text` takes at most; the sum of all is compared with [`EFFORT_MAX`].
     pub fn effort(&self, text: &str) -> usize {
-        if text.len() > TEXT_MAX { 1 } else { self.0.steps.len().saturating_add(1).saturating_mul(text.len() + 1) }
+        if text.len() > TEXT_MAX { 1 } else { self.steps().saturating_mul(text.len() + 1) }
     }
 }

@@ -205,6 +205,13 @@ fn nesting_ends_where_that_of_regex_lite_ends(#[case] open: &str, #[case] inner:
 }
 
 #[test]
+fn e18_long_expressions_are_refused() {
+    let class = |bytes: usize| format!("[{}]", "a".repeat(bytes - 2));
+    assert!(Pattern::new(&class(4_096)).is_ok());
+    assert_eq!(Pattern::new(&class(4_097)).unwrap_err(), "it has more than 4096 bytes; make several of it");
+}
+
+#[test]
 fn repetitions_that_multiply_are_refused() {
     assert!(Pattern::new("(a{1000}){7}").is_ok());
     assert!(Pattern::new("(a{1000}){400}").unwrap_err().contains("too large"));

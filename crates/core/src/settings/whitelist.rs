@@ -9,7 +9,7 @@ use super::read::wrong_type;
 use crate::field::{Cause, FieldError, Report};
 use crate::format;
 use crate::node::Node;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use crate::selector;
 
 const RULES: &str = "rules";
@@ -37,14 +37,19 @@ pub(super) fn decode(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 
 /// Checks what the shape does not tell: selectors and expressions.
 pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let mut steps = 0_usize;
     for rule in whitelist.items(RULES) {
         if let Some(labels) = rule.get(SELECTOR) {
             selector::check(&labels, errors);
         }
         for expression in rule.items(EXPRESSIONS) {
             let text = expression.own_text();
-            if let Err(wrong) = Pattern::new(text) {
-                errors.invalid(&expression.place, text, &wrong);
+            match Pattern::new(text) {
+                Ok(pattern) => steps = steps.saturating_add(pattern.steps()),
+                Err(wrong) => errors.invalid(&expression.place, text, &wrong),
+            }
+            if steps > STEPS_TOGETHER_MAX {
+                return errors.report(Cause::TooMany, &expression.place, None, TOO_MANY_EXPRESSIONS);
             }
         }
     }
