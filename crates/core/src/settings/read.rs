@@ -13,6 +13,7 @@ use crate::gates::Gates;
 use crate::json;
 use crate::node::Node;
 use crate::sidecar_set::decode::decode;
+use crate::sidecar_set::weight;
 
 pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings, Vec<FieldError>> {
     let object = match settings {
@@ -70,6 +71,9 @@ pub(super) fn settings(settings: Value, bundle: Option<Text>) -> Result<Settings
     if let Some(Err(error)) = decoded.bundle.as_ref().map(|text| Bundle::read(text.as_bytes())) {
         errors.report(Cause::Invalid, &Place::new("bundle"), None, &error.to_string());
     }
+    if weight::is_too_dense(&decoded.sidecar_sets) {
+        errors.report(Cause::TooMany, &Place::new("sidecarSets"), None, weight::TOO_DENSE);
+    }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }
 
@@ -88,6 +92,9 @@ fn each(
     };
     let mut names = BTreeSet::new();
     for (index, manifest) in items.into_iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let at = place.index(index);
         let name = json::text(&manifest, &["metadata", "name"]).to_owned();
         if let Err(wrong) = decode(manifest) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::read;
-use crate::field::{Cause, FieldError, FieldPath, Place};
+use crate::field::{Cause, FieldError, FieldPath, Place, Report as _};
 use crate::format;
 use crate::json;
 use crate::service_account::declared;
@@ -113,6 +113,9 @@ fn choose<T: Copy>(slot: &mut T, value: &Value, names: &Names<T>, at: &FieldPath
 fn texts(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<String> {
     let mut texts = Vec::new();
     for (index, item) in items(value, at, errors).into_iter().enumerate() {
+        if errors.is_full() {
+            break;
+        }
         match item {
             Value::String(text) if text.len() > GLOB_MAX => {
                 let detail = format!("may have at most {GLOB_MAX} bytes");
@@ -154,6 +157,9 @@ fn check_says_something(rule: &Value, at: &FieldPath, errors: &mut Vec<FieldErro
 fn allowed(value: Value, at: &FieldPath, errors: &mut Vec<FieldError>) -> Vec<Allowed> {
     let mut entries = Vec::new();
     for (index, item) in items(value, at, errors).into_iter().enumerate() {
+        if errors.is_full() {
+            break;
+        }
         let at = at.index(index);
         let Value::Object(object) = item else {
             errors.push(wrong_type(&at, &item, "an object with namespaces and names"));
