@@ -39,6 +39,7 @@ pub mod settings;
 pub mod shoot;
 pub mod sidecar_set;
 pub mod time;
+mod unique;
 pub mod validation;
 pub mod words;
 

@@ -18,6 +18,10 @@ const VALUES: Allowance = Allowance { free: 16 * 1024, bytes_each: 6 };
 /// The same for objects that are not empty, which take most of that memory.
 const OBJECTS: Allowance = Allowance { free: 2 * 1024, bytes_each: 26 };
 
+/// How many members are put into an object one by one. Any others are sorted together: most texts have them in some order,
+/// and then sorting compares each with one other, not with twenty.
+const FEW: usize = 64;
+
 /// The key under which `serde_json` hands over the literal of a number that is not an integer of 64 bits.
 const NUMBER: &str = "$serde_json::private::Number";
 
@@ -160,9 +164,15 @@ impl<'de> Visitor<'de> for Seed<'_> {
         self.0.spend(&self.0.objects)?;
         let mut object = Object::new();
         object.insert(first, map.next_value_seed(self)?);
-        while let Some(key) = map.next_key()? {
+        while object.len() < FEW {
+            let Some(key) = map.next_key()? else { return Ok(Value::Object(object)) };
             object.insert(key, map.next_value_seed(self)?);
         }
+        let mut more = Vec::new();
+        while let Some(key) = map.next_key()? {
+            more.push((key, map.next_value_seed(self)?));
+        }
+        object.append(&mut Object::from_iter(more));
         Ok(Value::Object(object))
     }
 }
@@ -226,6 +236,17 @@ mod tests {
         assert!(error.is_too_dense());
         assert!(error.to_string().starts_with("too many small values at line 1 column 9943"), "{error}");
         assert!(parse(list("0", 100_000, 500_000).as_bytes()).is_ok());
+    }
+
+    /// Of the values of one key the last stays, also among many members.
+    #[test]
+    fn many_members_are_read_as_few_are() {
+        let members = |keys: std::ops::Range<usize>| keys.map(|key| format!("\"{key}\":{key}")).collect::<Vec<_>>();
+        let all = [members(0..200), members(50..150), vec!["\"0\":\"last\"".to_owned(), "\"199\":\"last\"".to_owned()]];
+        let text = format!("{{{}}}", all.concat().join(","));
+        let expected: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(parse(text.as_bytes()).unwrap(), expected);
+        assert_eq!((&expected["0"], &expected["199"]), (&"last".into(), &"last".into()));
     }
 
     #[test]
