@@ -16,6 +16,7 @@ pub mod format;
 pub mod gates;
 pub mod hash;
 pub mod image;
+mod index;
 pub mod inject;
 pub mod json;
 pub mod lookup;

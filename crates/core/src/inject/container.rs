@@ -78,7 +78,8 @@ pub fn build(
     taken: &Taken<'_, '_>,
 ) -> Vec<Sidecar> {
     let fields = sidecar.as_object().into_iter().flatten().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str()));
-    let mut container: json::Object = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut container = json::Object::new();
+    container.extend(fields.map(|(key, value)| (key.clone(), value.clone())));
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }

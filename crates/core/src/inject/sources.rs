@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::container::{self, List};
 use crate::format;
+use crate::index::index;
 use crate::json;
 use crate::pod::{self, Pod};
 use crate::service_account::decide::Asking;
@@ -191,8 +192,8 @@ impl<'a> Offer<'a> {
                 continue;
             }
             // The first of a name wins.
-            let env: BTreeMap<&str, &Value> =
-                json::items(container, &["env"]).iter().rev().map(|variable| (pod::name(variable), variable)).collect();
+            let env = json::items(container, &["env"]).iter().rev();
+            let env = index(env.map(|variable| (pod::name(variable), variable)));
             let found = wanted.into_iter().filter_map(|name| env.get(name).copied());
             offer.variables.extend(found.filter(|variable| names.insert(pod::name(variable))));
         }

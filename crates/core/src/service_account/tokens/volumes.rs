@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::index::index;
 use crate::json::{self, MAX_DEPTH};
 use crate::pod;
 use crate::service_account::names;
@@ -70,7 +71,7 @@ impl<'a> Volumes<'a> {
         let mut named = list.iter().map(|volume| (pod::name(volume), *volume));
         let adopted = named.find(|(name, _)| name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
         Self {
-            by_name: list.iter().rev().map(|volume| (pod::name(volume), facts(volume))).collect(),
+            by_name: index(list.iter().rev().map(|volume| (pod::name(volume), facts(volume)))),
             list,
             adopted: adopted.map(|(name, volume)| (name, tokens_of(volume).any(is_for_the_api_server))),
         }
