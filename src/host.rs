@@ -4,6 +4,7 @@ use kubewarden_policy_sdk::Error;
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{
     CanIRequest, GetResourceRequest, ResourceAttributes, SubjectAccessReview, can_i, get_resource,
 };
+use pillion_core::json::Bounded;
 use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef, classify};
 use pillion_core::service_account::author::{Authorizer, Question};
 use serde_json::Value;
@@ -14,7 +15,7 @@ pub struct Host;
 impl Lookup for Host {
     fn get(&self, object: &ObjectRef) -> Answer {
         match get_resource(&resource_request(object)) {
-            Ok(found @ Value::Object(_)) => Ok(Some(found)),
+            Ok(Bounded(found @ Value::Object(_))) => Ok(Some(found)),
             Ok(_) => Err(Failure::Unavailable),
             Err(error) => answer_to(&error),
         }

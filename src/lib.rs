@@ -41,7 +41,7 @@ fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
     if request.target() == Target::Other {
         return Ok(Verdict::Unchanged.into());
     }
-    request.object = payload.object()?;
+    request.object = payload.request("object")?;
     request.old_object = payload.request("oldObject")?;
     // The creator of a Pod is mostly a controller, and no rule looks at it.
     if request.target() != Target::PodCreate {

@@ -1,151 +1,87 @@
 //! The payloads of the policy's functions.
 
-use std::ops::Range;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
 
 use pillion_core::bundle::Text;
 use pillion_core::field::{FieldError, FieldPath};
-use pillion_core::json::{self, ParseError, Reader};
+use pillion_core::json::{self, Budget, Object, ParseError};
 use pillion_core::outcome::{Code, Reason, Refusal};
 use pillion_core::settings::Settings;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-/// What of a request says whether any rule speaks of it; little.
+/// Parts of a request that say whether any rule speaks of it. They are short, and become values at once.
 const NOW: [&str; 7] = ["uid", "kind", "subResource", "name", "namespace", "operation", "dryRun"];
-/// What a rule needs then; nearly all of it. Everything else is passed over.
+/// Parts that a rule needs then; they are nearly all of a request, and become values when they are asked for.
 const LATER: [&str; 3] = ["object", "oldObject", "userInfo"];
-/// The setting of which no copy is made.
-const BUNDLE: &str = "bundle";
 
-/// `{"request": ..., "settings": ...}`, read once from its beginning to its end, of which no value was made yet that not
-/// every request needs.
+/// `{"request": ..., "settings": ...}`, read once from its beginning to its end. Only the parts that every request needs
+/// are values.
+#[derive(Default)]
 pub struct Payload<'a> {
-    text: &'a [u8],
-    envelope: Value,
-    /// Where the parts of the request are that are not in the envelope.
-    request: Vec<(String, Range<usize>)>,
-    /// The object, where it was read at once.
-    object: Option<Value>,
-    settings: Settled,
-    /// Where the text of a bundle is, as long as it needs no reading.
-    bundle: Option<Range<usize>>,
+    request: Option<Parts<'a>>,
+    settings: Option<SettingsParts<'a>>,
 }
 
-/// Where the settings are.
-enum Settled {
-    /// No object; an error, unless it is null or missing.
-    Whole(Range<usize>),
-    /// One by one.
-    Each(Vec<(String, Range<usize>)>),
+/// The parts of a request.
+#[derive(Default)]
+struct Parts<'a> {
+    /// Those of [`NOW`].
+    envelope: Object,
+    /// Those of [`LATER`].
+    texts: BTreeMap<String, &'a RawValue>,
+}
+
+/// The settings, one by one.
+#[derive(Default)]
+struct SettingsParts<'a> {
+    texts: BTreeMap<String, &'a RawValue>,
+    /// The text of `bundle`, which nearly all of the payload may be.
+    bundle: Option<Cow<'a, str>>,
 }
 
 impl<'a> Payload<'a> {
     /// Reads a payload.
     ///
     /// # Errors
-    /// Code 400 where it is no JSON.
+    /// Code 400 if it is not JSON, or if the request or the settings are not an object.
     pub fn read(text: &'a [u8]) -> Result<Self, Refusal> {
-        let mut envelope = Value::Null;
-        let mut request = Vec::new();
-        let mut object = None;
-        let mut settings = Settled::Whole(0..0);
-        let mut bundle = None;
-        let mut reader = Reader::new(text);
-        let read = reader.entries(&mut |key, reader| {
-            match key.as_str() {
-                "request" if reader.is_at_object() => {
-                    let mut now = json::Object::new();
-                    request.clear();
-                    object = None;
-                    reader.entries(&mut |key, reader| {
-                        if NOW.contains(&key.as_str()) {
-                            now.insert(key, reader.value()?);
-                            return Ok(());
-                        }
-                        // A Pod's creation is what the policy is there for: it need not be passed over first. Hosts that
-                        // sort keys have the operation behind the object; of a Pod it mostly is the one.
-                        if key == "object" && may_be_new_pod(&now) {
-                            object = Some(reader.value()?);
-                            return Ok(());
-                        }
-                        let range = reader.skip()?;
-                        if LATER.contains(&key.as_str()) {
-                            request.push((key, range));
-                        }
-                        Ok(())
-                    })?;
-                    envelope = Value::Object(now);
-                }
-                "request" => envelope = reader.value()?,
-                "settings" if reader.is_at_object() => {
-                    let mut each = Vec::new();
-                    reader.entries(&mut |key, reader| {
-                        if key == BUNDLE {
-                            bundle = reader.skip_plain_text();
-                            if bundle.is_some() {
-                                return Ok(());
-                            }
-                        }
-                        each.push((key, reader.skip()?));
-                        Ok(())
-                    })?;
-                    settings = Settled::Each(each);
-                }
-                "settings" => settings = Settled::Whole(reader.skip()?),
-                _ => {
-                    reader.skip()?;
-                }
-            }
-            Ok(())
-        });
-        read.and_then(|()| reader.end()).map_err(|error| no_json(&error))?;
-        Ok(Self { text, envelope, request, object, settings, bundle })
+        let budget = Budget::of(text);
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let payload = deserializer.deserialize_map(PayloadVisitor(&budget));
+        payload
+            .and_then(|payload| deserializer.end().map(|()| payload))
+            .map_err(|error| unreadable(&budget.error(error)))
     }
 
-    /// The request without what is for [`Payload::request`]; only once.
+    /// The request without the parts of [`LATER`]; only once.
     pub fn envelope(&mut self) -> Value {
-        self.envelope.take()
+        self.request.as_mut().map_or(Value::Null, |request| Value::Object(std::mem::take(&mut request.envelope)))
     }
 
-    /// The object of the request; only once.
+    /// The value of one of [`LATER`]; null if it is missing.
     ///
     /// # Errors
-    /// As [`Payload::request`].
-    pub fn object(&mut self) -> Result<Value, Refusal> {
-        self.object.take().map_or_else(|| self.request("object"), Ok)
-    }
-
-    /// The value of one of [`LATER`]; null where it is missing.
-    ///
-    /// # Errors
-    /// None: it was read before.
+    /// Code 400 if it costs too much to read.
     pub fn request(&self, key: &str) -> Result<Value, Refusal> {
-        self.request.iter().rfind(|(own, _)| own == key).map_or(Ok(Value::Null), |(_, range)| self.value(range))
+        self.request.as_ref().and_then(|request| request.texts.get(key)).map_or(Ok(Value::Null), |text| value(text))
     }
 
-    fn value(&self, range: &Range<usize>) -> Result<Value, Refusal> {
-        json::parse(self.text.get(range.clone()).unwrap_or_default()).map_err(|error| no_json(&error))
-    }
-
-    /// The settings as admission uses them: decoded, not validated. The text of a bundle is copied once.
+    /// The settings as admission uses them: decoded, not validated.
     ///
     /// # Errors
     /// Code 400 with every error. A policy server refuses such settings when it starts, so only hosts that skip
     /// `validate_settings` get here.
     pub fn settings(self) -> Result<Settings, Refusal> {
-        let settings = match &self.settings {
-            Settled::Whole(range) if range.is_empty() => Value::Null,
-            Settled::Whole(range) => self.value(range)?,
-            Settled::Each(each) => {
-                let mut settings = json::Object::new();
-                for (key, range) in each {
-                    settings.insert(key.clone(), self.value(range)?);
-                }
-                Value::Object(settings)
-            }
-        };
-        let bundle = self.bundle.and_then(|range| self.text.get(range));
-        let bundle = bundle.map(|bundle| Text::part(bundle.to_vec(), 0..bundle.len()));
-        Settings::with_bundle(settings, bundle).map_err(|errors| {
+        let SettingsParts { texts, bundle } = self.settings.unwrap_or_default();
+        let settings =
+            texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Object, Refusal>>()?;
+        let bundle = bundle.map(|text| Text::from(text.into_owned()));
+        Settings::with_bundle(settings.into(), bundle).map_err(|errors| {
             let root = FieldPath::new("settings");
             let reasons = errors.into_iter().map(|error| {
                 let path = error.clone().below(&root).path;
@@ -157,22 +93,111 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Whether this is about a Pod, and not known to be anything else than its creation.
-fn may_be_new_pod(request: &json::Object) -> bool {
-    let kind = request.get("kind").map_or("", |kind| json::text(kind, &["kind"]));
-    kind == "Pod" && request.get("operation").is_none_or(|operation| operation == "CREATE")
+struct PayloadVisitor<'b>(&'b Budget);
+
+impl<'de> Visitor<'de> for PayloadVisitor<'_> {
+    type Value = Payload<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with request and settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Payload<'de>, A::Error> {
+        let mut payload = Payload::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "request" => payload.request = map.next_value_seed(PartsSeed(self.0))?,
+                "settings" => payload.settings = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(payload)
+    }
 }
 
-fn no_json(error: &ParseError) -> Refusal {
+/// Reads a request, and null as none.
+struct PartsSeed<'b>(&'b Budget);
+
+impl<'de> DeserializeSeed<'de> for PartsSeed<'_> {
+    type Value = Option<Parts<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PartsSeed<'_> {
+    type Value = Option<Parts<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an AdmissionRequest")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Parts::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if NOW.contains(&key.as_str()) {
+                parts.envelope.insert(key, map.next_value_seed(self.0.seed())?);
+            } else if LATER.contains(&key.as_str()) {
+                parts.texts.insert(key, map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(Some(parts))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for SettingsParts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SettingsVisitor)
+    }
+}
+
+struct SettingsVisitor;
+
+impl<'de> Visitor<'de> for SettingsVisitor {
+    type Value = SettingsParts<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut parts = SettingsParts::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "bundle" {
+                parts.bundle = map.next_value::<Option<Borrowed<'_>>>()?.map(|Borrowed(text)| text);
+            } else {
+                parts.texts.insert(key, map.next_value()?);
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// A text that is copied only if it has escapes.
+#[derive(Deserialize)]
+struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn value(text: &RawValue) -> Result<Value, Refusal> {
+    json::parse(text.get().as_bytes()).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &ParseError) -> Refusal {
     let problem = if error.is_too_dense() {
         "the payload costs too much to read; shorten its lists and objects"
     } else {
-        "the payload is not valid JSON"
+        "the payload cannot be read"
     };
     undecodable(FieldPath::default(), format!("{problem}: {error}"))
 }
 
-/// Everything that is wrong with settings: decoding first, and validation where that succeeds.
+/// Everything that is wrong with settings: decoding first, and validation if that succeeds.
 pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
     let settings = match json::parse(payload) {
         Ok(settings) => settings,

@@ -26,7 +26,9 @@ fn main() -> io::Result<()> {
 /// Builds the root package. Its own target folder, since cargo holds the lock of the other one while this runs.
 fn build() -> io::Result<PathBuf> {
     let root = directory("CARGO_MANIFEST_DIR")?.join("../..");
-    for watched in ["Cargo.toml", "Cargo.lock", "src", "crates/codec", "crates/core/Cargo.toml", "crates/core/src"] {
+    for watched in
+        ["Cargo.toml", "Cargo.lock", "src", "crates/codec", "crates/core/Cargo.toml", "crates/core/src", "crates/json"]
+    {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     let target = directory("OUT_DIR")?.join("module");

@@ -16,6 +16,7 @@ pub mod format;
 pub mod gates;
 pub mod hash;
 pub mod image;
+mod index;
 pub mod inject;
 pub mod json;
 pub mod lookup;
@@ -39,7 +40,8 @@ pub mod settings;
 pub mod shoot;
 pub mod sidecar_set;
 pub mod time;
+mod unique;
 pub mod validation;
 pub mod words;
 
-pub use pillion_codec::go_json;
+pub use pillion_json::go as go_json;

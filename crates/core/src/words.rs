@@ -2,7 +2,7 @@
 
 /// The candidate that `word` was most likely meant to be: one that differs only in case, or in few letters.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
+    let word = word.to_ascii_lowercase();
     let length = word.chars().count();
     let allowed = (length / 4).clamp(1, 3);
     candidates
@@ -10,7 +10,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         // Words whose lengths differ by more differ by more letters; and a word may be long (E18).
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .filter_map(|candidate| {
-            let distance = distance(&word, &candidate.to_lowercase());
+            let distance = distance(&word, &candidate.to_ascii_lowercase());
             (distance <= allowed).then_some((distance, candidate))
         })
         .min_by_key(|(distance, _)| *distance)

@@ -112,7 +112,7 @@ impl From<BundleError> for Fault {
     fn from(error: BundleError) -> Self {
         match error {
             BundleError::Format(_) | BundleError::Section(_) => Self::Format,
-            BundleError::TooLong => Self::TooLong,
+            BundleError::TooLong | BundleError::TooDense => Self::TooLong,
             BundleError::NotABundle | BundleError::Damaged(_) => Self::Damaged,
         }
     }

@@ -20,6 +20,7 @@
 //! which is verified whenever it is opened. The same sets give the same text.
 
 mod anchors;
+mod base64;
 pub mod config_map;
 mod layout;
 mod sections;
@@ -38,6 +39,7 @@ use crate::json::{self, Object};
 use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::{stamp, stamp_with};
+use crate::sidecar_set::weight;
 
 pub use write::write;
 
@@ -67,6 +69,9 @@ pub enum BundleError {
         "holds SidecarSets that are too long together; make a bundle of fewer SidecarSets, or use bundleRef, whose shards hold those of some namespaces each"
     )]
     TooLong,
+    /// Its SidecarSets have more containers and volumes than their length allows.
+    #[error("has {}", weight::TOO_DENSE)]
+    TooDense,
     /// Something in it is not what was written.
     #[error("is damaged ({0}); make it anew with `pillion bundle`")]
     Damaged(&'static str),
@@ -181,7 +186,7 @@ impl<'a> Bundle<'a> {
                 sets.push(self.body(index, &bytes, &mut dictionary, &mut room)?);
             }
         }
-        Ok(sets)
+        checked(sets)
     }
 
     /// All sets by name, each whole, defaulted and hashed.
@@ -197,7 +202,7 @@ impl<'a> Bundle<'a> {
             document(&head)?;
             sets.push(self.body(index, &head, &mut dictionary, &mut room)?);
         }
-        Ok(sets)
+        checked(sets)
     }
 
     /// A set that was stored without its hashes gets them here.
@@ -227,6 +232,11 @@ impl<'a> Bundle<'a> {
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b':')?;
     Some((text.get(..end)?, text.get(end + 1..)?))
+}
+
+/// The sets, unless they have more containers and volumes than their length allows.
+fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
+    if weight::is_too_dense(&sets) { Err(BundleError::TooDense) } else { Ok(sets) }
 }
 
 fn document(bytes: &[u8]) -> Result<SidecarSet, BundleError> {

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use pillion_codec::base64;
+use super::base64;
 
 use super::BundleError;
 

@@ -1,6 +1,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
-use pillion_codec::base64;
+use super::base64;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use rstest::rstest;
@@ -69,6 +69,29 @@ fn e18_a_bundle_gives_no_more_than_its_length_allows() {
     assert_eq!(bundle.sets_for("shop", labels.as_object()), Err(BundleError::TooLong));
     let labels = json!({"app": "y"});
     assert_eq!(bundle.sets_for("shop", labels.as_object()).map(|sets| sets.len()), Ok(0));
+}
+
+#[test]
+fn e18_a_bundle_of_short_containers_is_refused() {
+    let crowded = |name: &str| {
+        SidecarSet::from_decoded(json!({
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "containers": vec![json!({"name": "a"}); 2_000]}
+        }))
+    };
+    // Defaults make what a bundle holds longer; a crafted one may do without.
+    let mut set = crowded("a");
+    for key in [crate::names::HASH, crate::names::HASH_WITHOUT_IMAGE] {
+        set.as_value_mut()["metadata"]["annotations"][key] = json!("h");
+    }
+    let text = write(&[set]);
+    let bundle = Bundle::read(text.as_bytes()).unwrap();
+    assert_eq!(bundle.verify(), Err(BundleError::TooDense));
+    assert_eq!(bundle.sets_for("shop", json!({"app": "x"}).as_object()), Err(BundleError::TooDense));
+    assert_eq!(
+        BundleError::TooDense.to_string(),
+        "has too many short containers and volumes: beyond a thousand containers, each needs 448 bytes of SidecarSets and each volume 80"
+    );
 }
 
 #[test]

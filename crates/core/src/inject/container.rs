@@ -78,7 +78,8 @@ pub fn build(
     taken: &Taken<'_, '_>,
 ) -> Vec<Sidecar> {
     let fields = sidecar.as_object().into_iter().flatten().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str()));
-    let mut container: json::Object = fields.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut container = json::Object::new();
+    container.extend(fields.map(|(key, value)| (key.clone(), value.clone())));
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
@@ -110,24 +111,20 @@ fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Ve
     merged
 }
 
-/// Adds shared mounts and devices whose paths are free (M-18, M-19). Devices come second: they must not collide with
-/// the mounts just added. Among themselves neither do: [`Taken`] has one for each path.
+/// Adds shared mounts and devices whose paths the sidecar itself does not use (M-18, M-19). Among themselves they do not
+/// collide: [`Taken`] has one for each path.
 fn share(container: &mut json::Object, sidecar: &Value, mounts: &[&Value], devices: &[&Value]) {
     let lists = [("volumeMounts", "mountPath", mounts), ("volumeDevices", "devicePath", devices)];
-    let mut taken: BTreeSet<&str> = BTreeSet::new();
-    for (key, path, _) in lists {
-        taken.extend(json::items(sidecar, &[key]).iter().map(|item| json::text(item, &[path])));
-    }
+    let used = lists
+        .into_iter()
+        .flat_map(|(key, path, _)| json::items(sidecar, &[key]).iter().map(move |item| json::text(item, &[path])));
+    let used: BTreeSet<&str> = used.collect();
     for (key, path, shared) in lists {
-        let free: Vec<&Value> =
-            shared.iter().copied().filter(|item| !taken.contains(json::text(item, &[path]))).collect();
-        if !free.is_empty()
+        let mut free = shared.iter().copied().filter(|item| !used.contains(json::text(item, &[path]))).peekable();
+        if free.peek().is_some()
             && let Some(list) = json::list_mut(container, key)
         {
-            list.extend(free.iter().copied().cloned());
-        }
-        if !devices.is_empty() {
-            taken.extend(free.into_iter().map(|item| json::text(item, &[path])));
+            list.extend(free.cloned());
         }
     }
 }

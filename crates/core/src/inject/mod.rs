@@ -23,6 +23,7 @@ use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
 use crate::field::Place;
 use crate::go_json;
+use crate::index::index;
 use crate::json::{self, Object};
 use crate::names;
 use crate::outcome::{Code, Reason};
@@ -121,8 +122,7 @@ impl<'a> Plan<'a> {
         for (set, wanted) in wanted {
             let mut listed = BTreeSet::new();
             let mut sidecars = 0_usize;
-            let mut volumes: BTreeMap<&str, &Value> =
-                set.volumes().iter().map(|volume| (pod::name(volume), volume)).collect();
+            let mut volumes = index(set.volumes().iter().map(|volume| (pod::name(volume), volume)));
             for wanted in wanted {
                 let Wanted { list, index, sidecar, .. } = wanted;
                 let resources = match targets.resources(set.name(), (list, index, sidecar)) {
@@ -258,8 +258,7 @@ fn apply(
     warnings.append(&mut warnings::job(source, &plan.containers));
 
     let (mut is_new, mut is_new_without_image) = (false, false);
-    let hashes: BTreeMap<&str, &str> =
-        sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))).collect();
+    let hashes = index(sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))));
     for record in std::mem::take(&mut plan.records) {
         let hash = hashes.get(record.set.as_str()).copied().unwrap_or_default().to_owned();
         is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
@@ -278,9 +277,7 @@ fn apply(
         annotate(&key, text);
     }
     if plan.has_pairs {
-        let halves = std::mem::take(&mut plan.working).into_iter();
-        let working: Object = halves.map(|(base, half)| (base, Value::String(half))).collect();
-        annotate(names::WORKING_HOT_UPGRADE, go_json::to_string_sorted(&working.into()));
+        annotate(names::WORKING_HOT_UPGRADE, go_json::to_string_sorted(&serde_json::json!(plan.working)));
     }
     let mut object = source.as_value().clone();
     set_annotations(&mut object, annotations);

@@ -20,8 +20,10 @@ pub fn containers(spec: &mut Object, list: List, sidecars: Vec<Sidecar>) {
     }
     let Some(existing) = json::list_mut(spec, list.key()) else { return };
     let (mut before, mut after) = (Vec::new(), Vec::new());
+    // Most containers of a Pod have another name than any sidecar.
+    let names: BTreeSet<&str> = sidecars.iter().map(Sidecar::name).collect();
     let mut free: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    for (index, there) in existing.iter().enumerate() {
+    for (index, there) in existing.iter().enumerate().filter(|(_, there)| names.contains(pod::name(there))) {
         free.entry(pod::name(there).to_owned()).or_default().insert(index);
     }
     for sidecar in sidecars {
@@ -72,10 +74,13 @@ pub fn volumes<'a>(spec: &mut Object, volumes: &[(&'a str, &'a Value)]) -> Vec<S
         return shadowed;
     }
     let Some(existing) = json::list_mut(spec, "volumes") else { return shadowed };
-    // The first of a name is the one that counts.
-    let mut indices: BTreeMap<String, usize> = BTreeMap::new();
+    // The first of a name is the one that counts. Most volumes of a Pod have another name than those of the sets.
+    let names: BTreeSet<&str> = volumes.iter().map(|(_, volume)| pod::name(volume)).collect();
+    let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, volume) in existing.iter().enumerate() {
-        indices.entry(pod::name(volume).to_owned()).or_insert(index);
+        if let Some(name) = names.get(pod::name(volume)) {
+            indices.entry(name).or_insert(index);
+        }
     }
     for (set, volume) in volumes.iter().copied() {
         let name = pod::name(volume);
@@ -83,7 +88,7 @@ pub fn volumes<'a>(spec: &mut Object, volumes: &[(&'a str, &'a Value)]) -> Vec<S
             Some(by) if readmission::covers_volume(by, volume) => {}
             Some(_) => shadowed.push(Shadowed { set, volume: name }),
             None => {
-                indices.insert(name.to_owned(), existing.len());
+                indices.insert(name, existing.len());
                 existing.push(volume.clone());
             }
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::field::Place;
+use crate::index::index;
 use crate::json::{self, Object};
 use crate::names;
 use crate::nullable;
@@ -130,7 +131,8 @@ impl Records {
         }
         let object = value.as_object()?;
         let read_by = |read: fn(&str, &Value) -> Option<Record>| {
-            object.iter().map(|(key, value)| Some((key.clone(), read(key, value)?))).collect::<Option<_>>().map(Self)
+            let records = object.iter().map(|(key, value)| Some((key.clone(), read(key, value)?)));
+            records.collect::<Option<Vec<_>>>().map(|records| Self(index(records)))
         };
         read_by(|_, value| Record::read(value)).or_else(|| read_by(Record::read_legacy))
     }
@@ -186,7 +188,7 @@ pub fn working_hot_upgrade(annotations: Option<&Object>) -> BTreeMap<String, Str
     let text = annotations.and_then(|annotations| annotations.get(names::WORKING_HOT_UPGRADE)).and_then(Value::as_str);
     let value: Option<Value> = text.and_then(|text| json::parse(text.as_bytes()).ok());
     let halves = value.as_ref().and_then(Value::as_object).into_iter().flatten();
-    halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned())).collect()
+    index(halves.map(|(name, half)| (name.clone(), half.as_str().unwrap_or_default().to_owned())))
 }
 
 #[cfg(test)]

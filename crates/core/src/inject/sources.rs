@@ -7,12 +7,14 @@ use serde_json::Value;
 
 use super::container::{self, List};
 use crate::format;
+use crate::index::index;
 use crate::json;
 use crate::pod::{self, Pod};
 use crate::service_account::decide::Asking;
 use crate::service_account::paths::{self, Place};
 use crate::service_account::tokens::{Drivers, Volumes};
 use crate::sidecar_set::SidecarSet;
+use crate::unique;
 
 /// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,8 @@ struct Offer<'a> {
     mounts: Vec<&'a Value>,
     /// The first device of each path.
     devices: Vec<&'a Value>,
+    /// Those of the devices whose path is not that of a mount: a sidecar that gets the mounts gets only these (M-19).
+    devices_beside_mounts: Vec<&'a Value>,
     /// The variables that the mounts' `subPathExpr`s need, each once.
     variables: Vec<&'a Value>,
 }
@@ -144,12 +148,13 @@ impl<'a> Own<'a> {
         let offer = || if is_owner { with_token } else { without_token }.get_or_init(|| Offer::of(self, is_owner));
         let mut taken = Taken::default();
         taken.named = transferred(sidecar, self, &mut taken.missing);
-        if shares(sidecar, "shareVolumePolicy") {
+        let gets_mounts = shares(sidecar, "shareVolumePolicy");
+        if gets_mounts {
             taken.mounts = &offer().mounts;
             taken.needed = &offer().variables;
         }
         if shares(sidecar, "shareVolumeDevicePolicy") {
-            taken.devices = &offer().devices;
+            taken.devices = if gets_mounts { &offer().devices_beside_mounts } else { &offer().devices };
         }
         taken
     }
@@ -173,29 +178,40 @@ impl<'a> Offer<'a> {
     /// since that is the one a sidecar gets.
     fn of(own: &Own<'a>, is_owner: bool) -> Self {
         let mut offer = Self::default();
-        let (mut paths, mut device_paths, mut names) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut all_mounts, mut all_devices, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
         for Source { container, mounts, devices } in &own.containers {
             let offered = |shared: &&Shared<'a>| !is_owner || !shared.is_in_the_way;
+            let mounts = mounts.iter().filter(offered).map(|mount| mount.item);
             let mut wanted = Vec::new();
-            for Shared { item: mount, .. } in mounts.iter().filter(offered) {
+            for mount in mounts.clone() {
                 expansions(json::text(mount, &["subPathExpr"]), &mut wanted);
-                if paths.insert(json::text(mount, &["mountPath"])) {
-                    offer.mounts.push(mount);
-                }
             }
-            let devices = devices.iter().filter(offered).map(|device| device.item);
-            offer.devices.extend(devices.filter(|device| device_paths.insert(json::text(device, &["devicePath"]))));
+            all_mounts.extend(mounts);
+            all_devices.extend(devices.iter().filter(offered).map(|device| device.item));
             if wanted.is_empty() {
                 continue;
             }
             // The first of a name wins.
-            let env: BTreeMap<&str, &Value> =
-                json::items(container, &["env"]).iter().rev().map(|variable| (pod::name(variable), variable)).collect();
+            let env = json::items(container, &["env"]).iter().rev();
+            let env = index(env.map(|variable| (pod::name(variable), variable)));
             let found = wanted.into_iter().filter_map(|name| env.get(name).copied());
             offer.variables.extend(found.filter(|variable| names.insert(pod::name(variable))));
         }
+        offer.mounts = first_of_each(&all_mounts, "mountPath");
+        offer.devices = first_of_each(&all_devices, "devicePath");
+        if !offer.devices.is_empty() {
+            let paths: BTreeSet<&str> = offer.mounts.iter().map(|mount| json::text(mount, &["mountPath"])).collect();
+            let is_beside = |device: &&&Value| !paths.contains(json::text(device, &["devicePath"]));
+            offer.devices_beside_mounts = offer.devices.iter().filter(is_beside).copied().collect();
+        }
         offer
     }
+}
+
+/// The first item of each text at `key`, in the order of the items.
+fn first_of_each<'a>(items: &[&'a Value], key: &str) -> Vec<&'a Value> {
+    let first = unique::are_first(items.iter().map(|item| json::text(item, &[key])));
+    items.iter().zip(first).filter(|(_, is_first)| *is_first).map(|(item, _)| *item).collect()
 }
 
 /// Whether a sharing policy of a sidecar is on.

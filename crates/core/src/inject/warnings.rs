@@ -72,10 +72,7 @@ pub fn job(pod: Pod<'_>, sidecars: &[Sidecar]) -> Vec<String> {
 /// Mounts of volumes that are not among `volumes`, those of the Pod after injection: the API server will refuse the
 /// Pod (M-26).
 pub fn unknown_volumes(volumes: &[Value], sets: &[SidecarSet]) -> Vec<String> {
-    let mut known = BTreeSet::new();
-    for volume in volumes {
-        known.insert(pod::name(volume));
-    }
+    let known: BTreeSet<&str> = volumes.iter().map(pod::name).collect();
     let mut warnings = Vec::new();
     for set in sets {
         for (_, _, sidecar) in clash::sidecars(set) {

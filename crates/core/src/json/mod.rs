@@ -9,27 +9,19 @@ mod tests;
 
 use serde_json::Value;
 
-pub use pillion_codec::{Object, ParseError, Reader, parse};
-
-use crate::go_json::{self, Escapes};
+pub use pillion_json::{Bounded, Budget, Object, ParseError, parse};
 
 /// How deep a recursive walk over JSON may go. Deeper input is refused before it can overflow the guest's stack.
 pub const MAX_DEPTH: usize = 64;
 
 /// The JSON of a value: compact, keys sorted, numbers as they are written.
 pub fn shown(value: &Value) -> String {
-    let mut out = String::new();
-    go_json::write(&mut out, value, Escapes::Json);
-    out
+    value.to_string()
 }
 
-/// An object with these entries. (`json!` compiles a serialiser for what stands in it.)
+/// An object with these entries.
 pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    let mut object = Object::new();
-    for (key, value) in entries {
-        object.insert(key.to_owned(), value);
-    }
-    Value::Object(object)
+    entries.into_iter().collect()
 }
 
 /// The value at `path`, a list of object keys.
@@ -59,11 +51,7 @@ pub fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
 
 /// The texts in the list at `path`.
 pub fn texts<'a>(value: &'a Value, path: &[&str]) -> Vec<&'a str> {
-    let mut texts = Vec::new();
-    for item in items(value, path) {
-        texts.extend(item.as_str());
-    }
-    texts
+    items(value, path).iter().filter_map(Value::as_str).collect()
 }
 
 /// The object at `path`.
@@ -95,21 +83,13 @@ pub fn list_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Vec<Val
 }
 
 /// Keeps the members that `keep` says yes to.
-///
-/// Makes the object anew: taking members out of a tree one by one is five kilobytes of module.
 pub fn retain(object: &mut Object, keep: &dyn Fn(&str, &Value) -> bool) {
-    for (key, value) in std::mem::take(object) {
-        if keep(&key, &value) {
-            object.insert(key, value);
-        }
-    }
+    object.retain(|key, value| keep(key, value));
 }
 
 /// Takes the member `key` out of an object.
 pub fn take(object: &mut Object, key: &str) -> Option<Value> {
-    let value = object.get_mut(key)?.take();
-    retain(object, &|own, _| own != key);
-    Some(value)
+    object.remove(key)
 }
 
 /// What a value is, for messages: `a string`, `null`, ...

@@ -11,6 +11,12 @@ use thiserror::Error;
 
 /// No text that is longer is a name of Kubernetes: the longest are keys of annotations, with 317 bytes.
 const TEXT_MAX: usize = 512;
+/// The longest expression, in bytes. One may have many characters in few steps: `[abc…]`.
+const EXPRESSION_MAX: usize = 4_096;
+/// How many steps the expressions of a whitelist may have together; an expression takes 150 bytes of memory and more.
+pub const STEPS_TOGETHER_MAX: usize = 1 << 16;
+/// The problem with a whitelist of more.
+pub const TOO_MANY_EXPRESSIONS: &str = "too many or too long expressions: all of them together may have 65,536 steps; a character is a step, and {n} repeats";
 /// How much all matches of one request may take together: steps of expressions times bytes of texts (E18).
 pub const EFFORT_MAX: usize = 2_000_000;
 /// The most steps of an expression. Repetitions write their part out, and each step is taken for each character of a text.
@@ -85,6 +91,9 @@ pub enum PatternError {
     /// More than [`STEPS_MAX`].
     #[error("it is too large: repetitions multiply")]
     TooLarge,
+    /// More than [`EXPRESSION_MAX`].
+    #[error("it has more than {EXPRESSION_MAX} bytes; make several of it")]
+    TooLong,
     /// More than [`DEPTH_MAX`].
     #[error("it is nested too deeply")]
     TooDeep,
@@ -107,6 +116,9 @@ impl Pattern {
     /// # Errors
     /// What is wrong, and what to use instead.
     pub fn new(text: &str) -> Result<Self, PatternError> {
+        if text.len() > EXPRESSION_MAX {
+            return Err(PatternError::TooLong);
+        }
         let (translation, steps) = translate::translate(text)?;
         Ok(Self { translation, steps, regex: OnceCell::new() })
     }
@@ -115,6 +127,11 @@ impl Pattern {
     /// together; of anything else nothing would match, and both rules that ask refuse then.
     fn regex(&self) -> Option<&Regex> {
         self.regex.get_or_init(|| RegexBuilder::new(&self.translation).size_limit(BYTES_MAX).build().ok()).as_ref()
+    }
+
+    /// How many steps the expression has, one at least.
+    pub const fn steps(&self) -> usize {
+        self.steps + 1
     }
 
     /// Whether the expression matches anywhere in `text`. Takes time in proportion to both. A text of more than 512 bytes is
@@ -130,6 +147,6 @@ impl Pattern {
             return 1;
         }
         let compiling = if self.regex.get().is_none() { COMPILING } else { 0 };
-        (self.steps + 1) * (text.len() + 1 + compiling)
+        self.steps() * (text.len() + 1 + compiling)
     }
 }

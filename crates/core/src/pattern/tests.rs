@@ -275,6 +275,13 @@ fn nesting_has_a_limit(#[case] open: &str, #[case] close: &str) {
 }
 
 #[test]
+fn e18_long_expressions_are_refused() {
+    let class = |bytes: usize| format!("[{}]", "a".repeat(bytes - 2));
+    assert!(Pattern::new(&class(4_096)).is_ok());
+    assert_eq!(Pattern::new(&class(4_097)).unwrap_err(), "it has more than 4096 bytes; make several of it");
+}
+
+#[test]
 fn repetitions_that_multiply_are_refused() {
     assert!(Pattern::new("(a{100}){10}").is_ok());
     assert!(Pattern::new("(abcdefgh){1000}").is_err_and(|error| error == PatternError::TooLarge));

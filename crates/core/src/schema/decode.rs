@@ -11,6 +11,11 @@ use crate::field::{Cause, FieldError, FieldPath, Place, Report};
 use crate::json::{self, MAX_DEPTH};
 use crate::node::shown;
 
+/// The most objects in one list: many times what a Pod can have. Each costs the same however short it is (E18).
+const ITEMS_MAX: usize = 10_000;
+/// The same for containers, each of which defaults make several times longer before it is hashed.
+const CONTAINERS_MAX: usize = 1_000;
+
 /// Checks `value` against `schema` and normalises it in place; every error is added to `errors`, below `path`.
 ///
 /// * A field whose value is `null` is removed: `null` is absent.
@@ -20,7 +25,7 @@ use crate::node::shown;
 ///
 /// # Errors
 /// [`Cause::Type`] for each value of another type, [`Cause::Invalid`] for what is nested deeper than
-/// [`MAX_DEPTH`]. The value is then partly normalised and must not be used.
+/// [`MAX_DEPTH`], [`Cause::TooMany`] for a list of more than 10,000 objects or 1,000 containers. The value is then partly normalised and must not be used.
 pub fn decode(value: &mut Value, schema: &'static Schema, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let root = Place::new(path.as_str());
     object(value, schema, &root, 1, errors);
@@ -49,12 +54,30 @@ fn object(value: &mut Value, schema: &'static Schema, place: &Place<'_>, depth: 
 fn field(value: &mut Value, known: &Field, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     match known.kind {
         Kind::Object(schema) => object(value, schema, place, depth + 1, errors),
-        kind @ (Kind::Objects(_) | Kind::Texts) => each_item(value, kind, place, depth, errors),
+        kind @ (Kind::Objects(_) | Kind::Texts) => {
+            if !is_too_long(value, known, place, errors) {
+                each_item(value, kind, place, depth, errors);
+            }
+        }
         Kind::TextMap => each_entry(value, Kind::Text, place, errors),
         Kind::QuantityMap => each_entry(value, Kind::Quantity, place, errors),
         Kind::Any => nesting(value, place, depth, errors),
         kind => check(value, kind, place, errors),
     }
+}
+
+/// Reports a list of more objects than it may have.
+fn is_too_long(value: &Value, known: &Field, place: &Place<'_>, errors: &mut Vec<FieldError>) -> bool {
+    let most = match known {
+        Field { kind: Kind::Objects(_), name: "containers" | "initContainers", .. } => CONTAINERS_MAX,
+        Field { kind: Kind::Objects(_), .. } => ITEMS_MAX,
+        _ => usize::MAX,
+    };
+    let is_too_long = json::items(value, &[]).len() > most;
+    if is_too_long {
+        errors.report(Cause::TooMany, place, None, &format!("may have at most {most} items; remove some"));
+    }
+    is_too_long
 }
 
 fn each_item(value: &mut Value, kind: Kind, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {

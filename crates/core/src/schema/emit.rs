@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::scalar;
 use super::{Field, Kind, Omit, Schema};
-use crate::go_json::{separate, sorted, write_sorted, write_string};
+use crate::go_json::{separate, write_sorted, write_string};
 use crate::json::Object;
 
 /// Which JSON is written.
@@ -113,7 +113,7 @@ fn write_value(out: &mut String, value: &Value, kind: Kind, style: Style) {
 
 fn write_map(out: &mut String, map: &Value, kind: Kind, style: Style) {
     out.push('{');
-    for (key, value) in map.as_object().map(sorted).unwrap_or_default() {
+    for (key, value) in map.as_object().into_iter().flatten() {
         separate(out);
         write_string(out, key);
         out.push(':');

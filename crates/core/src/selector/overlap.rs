@@ -111,6 +111,8 @@ impl<'a> State<'a> {
                 Present::With(values) => requirement.values.iter().for_each(|value| {
                     values.remove(value);
                 }),
+                // To make a set of all values sorts them, to add them compares each with many.
+                Present::Without(values) if values.is_empty() => *values = requirement.values.iter().collect(),
                 Present::Without(values) => values.extend(requirement.values.iter()),
             },
             Op::Exists => self.may_be_absent = false,

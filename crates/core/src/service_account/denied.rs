@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::permissions::{Atom, Permission};
+use crate::index::index;
 
 /// A list of denied permissions, indexed: a SidecarSet may ask for as many permissions as the list has entries, and to compare
 /// each with each takes seconds (E18).
@@ -67,7 +68,7 @@ impl<'a> Denied<'a> {
 
     fn index(&self, shape: Shape) -> BTreeMap<Key<'a>, usize> {
         let entries = self.list.iter().enumerate().rev();
-        entries.filter_map(|(index, entry)| Some((shape.key(entry.as_permission())?, index))).collect()
+        index(entries.filter_map(|(place, entry)| Some((shape.key(entry.as_permission())?, place))))
     }
 }
 

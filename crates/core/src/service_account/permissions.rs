@@ -13,6 +13,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::format::{self, DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
+use crate::index::index;
 
 /// Rules that stand for more combinations than this are not taken apart (P3, E18).
 pub const COMBINATIONS_MAX: usize = 4 * 1024;
@@ -131,7 +132,7 @@ struct Held<'h, 'a> {
 impl<'h, 'a> Held<'h, 'a> {
     fn of(all: &'h BTreeSet<Permission<'a>>) -> Self {
         let suffixed = all.iter().filter_map(|held| Some((held.resource.strip_prefix("*/")?, held.resource)));
-        Self { all, suffixed: suffixed.collect() }
+        Self { all, suffixed: index(suffixed) }
     }
 
     /// Those that cover a permission, it itself included where it is held.

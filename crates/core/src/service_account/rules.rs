@@ -1,7 +1,7 @@
 //! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use serde::de::Deserializer;
 use super::glob::Glob;
 use super::permissions::{self, Atom};
 use super::tokens::Drivers;
+use crate::index::index;
 #[cfg(feature = "schema")]
 use crate::settings::denied::DeniedRule;
 use crate::settings::denied::{self, at_least_one};
@@ -232,7 +233,7 @@ impl Rules {
         let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| glob.matches(account));
         let patterns = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces);
         let (globs, names): (Vec<&Glob>, Vec<&Glob>) = patterns.partition(|glob| glob.as_str().contains(['*', '?']));
-        let globs: BTreeMap<&str, &Glob> = globs.into_iter().map(|glob| (glob.as_str(), glob)).collect();
+        let globs = index(globs.into_iter().map(|glob| (glob.as_str(), glob)));
         let names: BTreeSet<&str> = names.into_iter().map(Glob::as_str).collect();
         let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
         if bytes.saturating_mul(globs.keys().map(|glob| glob.len()).sum()) > EFFORT_MAX {

@@ -25,6 +25,9 @@ pub(super) fn decode<T>(
     let mut names = BTreeSet::new();
     let mut decoded = Vec::with_capacity(manifests.len());
     for (index, manifest) in manifests.into_iter().enumerate() {
+        if errors.is_full() {
+            break;
+        }
         let at = list.index(index);
         let name = json::text(&manifest, &["metadata", "name"]).to_owned();
         match decode(manifest) {

@@ -13,11 +13,12 @@ use super::{Role, SYSTEM_NAMESPACE, Settings, manifests};
 use crate::bundle::{Bundle, Text};
 use crate::controller_revision::ControllerRevision;
 use crate::duration::Duration;
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{Cause, FieldError, FieldPath, Place, Report as _};
 use crate::gates::Gates;
 use crate::json;
 use crate::service_account::rules::Rules;
 use crate::sidecar_set::decode::decode as decode_sidecar_set;
+use crate::sidecar_set::weight;
 
 const SIDECAR_SETS: &str = "sidecarSets";
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";
@@ -135,6 +136,9 @@ pub(super) fn decode(mut settings: Value, bundle: Option<Text>) -> Result<Settin
         shoots: raw.shoots,
         role: raw.role,
     };
+    if weight::is_too_dense(&decoded.sidecar_sets) {
+        errors.report(Cause::TooMany, &Place::new(SIDECAR_SETS), None, weight::TOO_DENSE);
+    }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }
 

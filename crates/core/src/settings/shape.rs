@@ -56,8 +56,7 @@ fn take_out(value: &mut Value, path: &Path) -> bool {
     while let Some(key) = keys.next() {
         let Some(members) = next.and_then(Value::as_object_mut) else { return false };
         let is_last = keys.peek().is_none();
-        let rest = std::mem::take(members).into_iter().skip_while(|(member, _)| member != key);
-        *members = rest.skip(usize::from(is_last)).collect();
+        members.retain(|member, _| member.as_str() > key || (member == key && !is_last));
         if is_last {
             return true;
         }

@@ -530,3 +530,50 @@ fn v20_the_whitelist_is_validated() {
     ];
     assert_eq!(paths, expected, "{errors:#?}");
 }
+
+/// Sets that each have as many containers as one may have.
+fn crowded(count: usize) -> Value {
+    let sets: Vec<Value> = (0..count)
+        .map(|index| with(set(&format!("s{index}")), "/spec/containers", vec![json!({}); 1_000].into()))
+        .collect();
+    json!({ "sidecarSets": sets })
+}
+
+#[test]
+fn e18_short_containers_of_many_sets_are_refused() {
+    assert!(Settings::decode(crowded(1)).is_ok());
+    assert_eq!(
+        refused(crowded(2)),
+        [
+            "sidecarSets: Too many: too many short containers and volumes: beyond a thousand containers, each needs 448 bytes of SidecarSets and each volume 80"
+        ]
+    );
+}
+
+#[rstest]
+#[case::that_repeat(&["a{1000}", "[ab]{1000}", "(c|d){1000}"], 30)]
+#[case::that_are_many(&["^example[.]com/name$"], 4_000)]
+fn e18_expressions_of_a_whitelist_have_a_limit_together(#[case] expressions: &[&str], #[case] times: usize) {
+    let of = |rules: usize| {
+        let rule = json!({"allowedAnnotationKeyExprs": expressions});
+        invalid(json!({"patchPodMetadataWhitelist": {"rules": vec![rule; rules]}}))
+    };
+    assert_eq!(of(times / 10), [""; 0]);
+    let wrong = of(times).join("\n");
+    let (_, wrong) = wrong.split_once("]: ").unwrap();
+    assert!(
+        wrong.ends_with(
+            "Too many: too many or too long expressions: all of them together may have 65,536 steps; a character is a step, and {n} repeats"
+        ),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn e18_errors_of_many_sets_are_counted_once_they_are_enough() {
+    let none = |key: &str| refused(json!({key: vec![json!({}); 16_000]})).len();
+    assert!((1_000..1_010).contains(&none("sidecarSets")));
+    assert!((1_000..1_010).contains(&none("controllerRevisions")));
+    let allowed = refused(json!({"serviceAccounts": {"allowed": vec![json!({}); 16_000]}})).len();
+    assert!((1_000..1_010).contains(&allowed));
+}

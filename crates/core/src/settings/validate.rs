@@ -6,6 +6,7 @@ use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{Settings, naming, whitelist};
 use crate::bundle::{Bundle, Text};
 use crate::field::{Cause, FieldError, FieldPath, Place};
+use crate::index::index;
 use crate::node::Node;
 use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
@@ -25,7 +26,7 @@ pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
         bundled(text, &mut sets, &mut errors);
     }
     let own = settings.sidecar_sets.len();
-    let named: BTreeMap<&str, &SidecarSet> = sets.iter().rev().map(|set| (set.name(), set)).collect();
+    let named = index(sets.iter().rev().map(|set| (set.name(), set)));
     let claims: Vec<Claims<'_>> = sets.iter().map(Claims::of).collect();
     let mut rivals = Compared { left: COMPARISONS_MAX, ..Compared::default() };
     for (index, (set, claims_of)) in sets.iter().zip(&claims).enumerate() {

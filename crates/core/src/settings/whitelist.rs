@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::field::{FieldError, Report};
+use crate::field::{Cause, FieldError, Report};
 use crate::node::Node;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use crate::selector;
 
 const RULES: &str = "rules";
@@ -41,14 +41,19 @@ struct Rule {
 
 /// Checks what the shape does not tell: selectors and expressions.
 pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+    let mut steps = 0_usize;
     for rule in whitelist.items(RULES) {
         if let Some(labels) = rule.get(SELECTOR) {
             selector::check(&labels, errors);
         }
         for expression in rule.items(EXPRESSIONS) {
             let text = expression.own_text();
-            if let Err(wrong) = Pattern::new(text) {
-                errors.invalid(&expression.place, text, &wrong.to_string());
+            match Pattern::new(text) {
+                Ok(pattern) => steps = steps.saturating_add(pattern.steps()),
+                Err(wrong) => errors.invalid(&expression.place, text, &wrong.to_string()),
+            }
+            if steps > STEPS_TOGETHER_MAX {
+                return errors.report(Cause::TooMany, &expression.place, None, TOO_MANY_EXPRESSIONS);
             }
         }
     }

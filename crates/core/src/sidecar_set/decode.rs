@@ -179,6 +179,33 @@ mod tests {
         assert_eq!(texts(&decode(object).unwrap_err()), expected);
     }
 
+    #[rstest]
+    #[case::containers(
+        "containers",
+        1_000,
+        Some("spec.containers: Too many: may have at most 1000 items; remove some")
+    )]
+    #[case::init_containers(
+        "initContainers",
+        1_000,
+        Some("spec.initContainers: Too many: may have at most 1000 items; remove some")
+    )]
+    #[case::volumes("volumes", 10_000, Some("spec.volumes: Too many: may have at most 10000 items; remove some"))]
+    #[case::unknown("unknown", 10_000, None)]
+    fn e18_lists_of_a_sidecar_set_have_an_end(
+        #[case] list: &str,
+        #[case] most: usize,
+        #[case] expected: Option<&str>,
+        #[values("apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1")] version: &str,
+    ) {
+        let of = |count| {
+            let set = json!({"apiVersion": version, "kind": "SidecarSet", "spec": {list: vec![json!({}); count]}});
+            decode(set).map(drop).map_err(|errors| texts(&errors))
+        };
+        assert_eq!(of(most), Ok(()));
+        assert_eq!(of(most + 1).err(), expected.map(|error| vec![error.to_owned()]));
+    }
+
     #[test]
     fn each_version_has_its_own_field() {
         let object = |version: Version| {

@@ -4,6 +4,7 @@ pub mod convert;
 pub mod decode;
 pub mod defaults;
 pub mod prepare;
+pub(crate) mod weight;
 
 use std::sync::Arc;
 

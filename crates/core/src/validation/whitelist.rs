@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::field::{Report, joined};
+use crate::field::{Report, joined, shortened};
 use crate::gates::Gates;
 use crate::json;
 use crate::lookup::{Lookup, ObjectRef};
 use crate::names;
 use crate::node::Node;
 use crate::outcome::Code;
-use crate::pattern::{EFFORT_MAX, Pattern};
+use crate::pattern::{EFFORT_MAX, Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use crate::selector::Selector;
 use crate::sidecar_set::SidecarSet;
 
@@ -102,7 +102,7 @@ fn read(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, (Code, St
 /// matches its labels. What other rules hold is not looked at.
 fn patterns(whitelist: &Value, set: &SidecarSet) -> Result<Vec<Pattern>, String> {
     let labels = json::object(set.as_value(), &["metadata", "labels"]);
-    let mut patterns = Vec::new();
+    let (mut patterns, mut steps) = (Vec::new(), 0_usize);
     for (index, rule) in list(whitelist, "rules", "whitelist")?.iter().enumerate() {
         let name = format!("whitelist.rules[{index}]");
         let selector = json::at(rule, &["selector"]).filter(|selector| !selector.is_null());
@@ -115,10 +115,14 @@ fn patterns(whitelist: &Value, set: &SidecarSet) -> Result<Vec<Pattern>, String>
         }
         for pattern in list(rule, "allowedAnnotationKeyExprs", &name)? {
             let text = pattern.as_str().ok_or_else(|| format!("{name}.allowedAnnotationKeyExprs must hold strings"))?;
-            patterns
-                .push(Pattern::new(text).map_err(|error| {
-                    format!("{name}.allowedAnnotationKeyExprs: \"{text}\" cannot be used: {error}")
-                })?);
+            let pattern = Pattern::new(text).map_err(|error| {
+                format!("{name}.allowedAnnotationKeyExprs: \"{}\" cannot be used: {error}", shortened(text))
+            })?;
+            steps = steps.saturating_add(pattern.steps());
+            if steps > STEPS_TOGETHER_MAX {
+                return Err(format!("{name}.allowedAnnotationKeyExprs: {TOO_MANY_EXPRESSIONS}"));
+            }
+            patterns.push(pattern);
         }
     }
     Ok(patterns)

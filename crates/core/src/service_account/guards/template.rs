@@ -1,11 +1,10 @@
 //! Pod templates that name a merged ServiceAccount (E6).
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::{Findings, forbidden};
 use crate::field::FieldPath;
+use crate::index::index;
 use crate::json;
 use crate::service_account::names;
 
@@ -29,8 +28,7 @@ const FIELDS: [&str; 2] = ["serviceAccountName", "serviceAccount"];
 /// An update that leaves the name as it was is let through, so that such a workload can still be scaled down.
 pub fn judge(object: &Value, old_object: &Value) -> Findings {
     let mut findings = Findings::default();
-    let before: BTreeMap<FieldPath, &Value> =
-        pod_specs(old_object).into_iter().map(|template| (template.identity, template.spec)).collect();
+    let before = index(pod_specs(old_object).into_iter().map(|template| (template.identity, template.spec)));
     for template in pod_specs(object) {
         let before = before.get(&template.identity);
         for field in FIELDS {

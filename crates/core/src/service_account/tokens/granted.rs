@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Owners;
+use crate::index::index;
 use crate::service_account::decide::{Decision, Token};
 use crate::service_account::names;
 
@@ -45,7 +46,7 @@ impl<'a> Granted<'a> {
                 granted.by_container.entry(container).or_default().insert(name);
             }
         }
-        granted.by_volume = granted.accounts.values().map(|account| (account.volume.clone(), account.name)).collect();
+        granted.by_volume = index(granted.accounts.values().map(|account| (account.volume.clone(), account.name)));
         granted
     }
 

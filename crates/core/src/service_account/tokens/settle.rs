@@ -1,6 +1,6 @@
 //! Carrying a decision out on a Pod (`serviceaccounts.md` A1, B, M5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ use super::held::{LISTS, containers, is_at_path};
 use super::reach::{self, Since};
 use super::volumes::{self, Drivers, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
+use crate::index::index;
 use crate::json::{self, Object};
 use crate::outcome::Reason;
 use crate::pod;
@@ -95,8 +96,8 @@ fn hide(
 ) -> Vec<String> {
     spec.insert("automountServiceAccountToken".to_owned(), Value::Bool(false));
     let mut warnings = Vec::new();
-    let set_of: BTreeMap<&str, &str> =
-        owners.iter().rev().flat_map(|(set, names)| names.iter().map(|name| (name.as_str(), set.as_str()))).collect();
+    let set_of =
+        index(owners.iter().rev().flat_map(|(set, names)| names.iter().map(|name| (name.as_str(), set.as_str()))));
     let mut left = BTreeSet::new();
     for list in LISTS {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -140,8 +141,8 @@ fn annotate(pod: &mut Value, original: &str, decision: &Decision) {
         texts.push((INJECTED, json::shown(&record)));
     }
     if !decision.skipped.is_empty() {
-        let record: Object = decision.skipped.iter().map(|(set, why)| (set.clone(), why.as_str().into())).collect();
-        texts.push((SKIPPED, json::shown(&Value::Object(record))));
+        let record = index(decision.skipped.iter().map(|(set, why)| (set.as_str(), why.as_str())));
+        texts.push((SKIPPED, json::shown(&json!(record))));
     }
     let metadata = pod.as_object_mut().and_then(|object| json::object_mut(object, "metadata"));
     if let Some(annotations) = metadata.filter(|_| !texts.is_empty()).and_then(|m| json::object_mut(m, "annotations")) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::index::index;
 use crate::json::{self, MAX_DEPTH};
 use crate::pod;
 use crate::service_account::names;
@@ -11,11 +12,23 @@ use crate::service_account::names;
 /// Names of CSI drivers (`spec.csi.driver` of a volume).
 pub type Drivers = BTreeSet<String>;
 
-/// Kinds of volumes, and members of them, that name no Secret and hold no token, whatever they say (core/v1).
+/// Whether a member of a volume, a kind of volume mostly, names no Secret and holds no token, whatever it says (core/v1).
 ///
-/// `ephemeral` is not among them: annotations of its claim template may name Secrets.
-const PLAIN: [&str; 9] =
-    ["name", "emptyDir", "configMap", "hostPath", "persistentVolumeClaim", "downwardAPI", "nfs", "image", "gitRepo"];
+/// `ephemeral` may: annotations of its claim template may name Secrets.
+fn is_plain(member: &str) -> bool {
+    matches!(
+        member,
+        "name"
+            | "emptyDir"
+            | "configMap"
+            | "hostPath"
+            | "persistentVolumeClaim"
+            | "downwardAPI"
+            | "nfs"
+            | "image"
+            | "gitRepo"
+    )
+}
 
 /// The volumes of a Pod that matter for tokens, each read once: there may be as many mounts as volumes, and long volumes.
 ///
@@ -58,7 +71,7 @@ impl<'a> Volumes<'a> {
         let mut named = list.iter().map(|volume| (pod::name(volume), *volume));
         let adopted = named.find(|(name, _)| name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
         Self {
-            by_name: list.iter().rev().map(|volume| (pod::name(volume), facts(volume))).collect(),
+            by_name: index(list.iter().rev().map(|volume| (pod::name(volume), facts(volume)))),
             list,
             adopted: adopted.map(|(name, volume)| (name, tokens_of(volume).any(is_for_the_api_server))),
         }
@@ -112,8 +125,10 @@ impl<'a> Volumes<'a> {
 
 /// Whether a volume matters for tokens.
 pub(super) fn matters(volume: &Value) -> bool {
-    let is_plain = volume.as_object().is_some_and(|object| object.keys().all(|key| PLAIN.contains(&key.as_str())));
-    !is_plain || is_called_like_ours(pod::name(volume)) || pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
+    let name = pod::name(volume);
+    !volume.as_object().is_some_and(|object| object.keys().all(|key| is_plain(key)))
+        || is_called_like_ours(name)
+        || name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
 }
 
 /// Whether a volume has a name that only volumes of Pillion may have.

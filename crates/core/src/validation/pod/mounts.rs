@@ -9,6 +9,7 @@ use super::volumes::Volumes;
 use crate::field::{FieldError, Place, Report};
 use crate::json;
 use crate::node::Node;
+use crate::unique;
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const UNIQUE: &str = "must be unique in its container";
@@ -27,11 +28,7 @@ pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mu
 /// The path at which each volume of a list is used; the last one where it is used twice.
 #[inline(never)]
 fn places<'v>(items: &'v [Value], key: &str) -> BTreeMap<&'v str, &'v str> {
-    let mut places = BTreeMap::new();
-    for item in items {
-        places.insert(json::text(item, &["name"]), json::text(item, &[key]));
-    }
-    places
+    items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))).collect()
 }
 
 fn check_mounts(
@@ -43,12 +40,12 @@ fn check_mounts(
     let device_paths: BTreeSet<&str> = devices.values().copied().collect();
     // Kubernetes reports these three at the list, not at the item.
     let list = container.at("volumeMounts");
-    let mut mount_paths = BTreeSet::new();
-    for mount in container.items("volumeMounts") {
+    let first = unique::are_first(container.list("volumeMounts").iter().map(|mount| json::text(mount, &["mountPath"])));
+    for (mount, is_first) in container.items("volumeMounts").zip(first) {
         let (name, path) = (mount.text("name"), mount.text("mountPath"));
         check_volume_name(&mount, volumes, errors);
         mount.require("mountPath", errors);
-        if !mount_paths.insert(path) {
+        if !is_first {
             mount.invalid("mountPath", UNIQUE, errors);
         }
         if devices.contains_key(name) {
@@ -117,11 +114,13 @@ fn check_devices(
     errors: &mut Vec<FieldError>,
 ) {
     let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
-    let (mut names, mut device_paths) = (BTreeSet::new(), BTreeSet::new());
-    for device in container.items("volumeDevices") {
+    let devices = container.list("volumeDevices");
+    let texts = |key| devices.iter().map(move |device| json::text(device, &[key]));
+    let first = unique::are_first(texts("name")).into_iter().zip(unique::are_first(texts("devicePath")));
+    for (device, (is_first_of_name, is_first_at_path)) in container.items("volumeDevices").zip(first) {
         let (name, path) = (device.text("name"), device.text("devicePath"));
         check_volume_name(&device, volumes, errors);
-        if !name.is_empty() && !names.insert(name) {
+        if !name.is_empty() && !is_first_of_name {
             device.invalid("name", UNIQUE, errors);
         }
         if volumes.has(name) && !volumes.has_source(name, &["persistentVolumeClaim", "ephemeral"]) {
@@ -129,11 +128,9 @@ fn check_devices(
             device.invalid("name", detail, errors);
         }
         device.require("devicePath", errors);
-        if device_paths.contains(path) {
-            device.invalid("devicePath", UNIQUE, errors);
-        }
         match paths::without_backsteps(path) {
-            None => drop(device_paths.insert(path)),
+            None if is_first_at_path => {}
+            None => device.invalid("devicePath", UNIQUE, errors),
             Some(wrong) => device.invalid("devicePath", wrong, errors),
         }
         if mounts.contains_key(name) {

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use crate::field::{FieldError, Report};
 use crate::format;
 use crate::node::{Items, Node};
+use crate::pod;
+use crate::unique;
 
 const PORT_MAX: i64 = 65535;
 const PORT_NAME_MAX: usize = 15;
@@ -12,13 +14,13 @@ const PORT_NAME_MAX: usize = 15;
 /// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
 /// may stand twice.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    let mut names = BTreeSet::new();
-    for port in container.items("ports") {
+    let first = unique::are_first(container.list("ports").iter().map(pod::name));
+    for (port, is_first) in container.items("ports").zip(first) {
         let name = port.text("name");
         if !name.is_empty() {
             if let Some(wrong) = port_name(name) {
                 port.invalid("name", wrong, errors);
-            } else if !names.insert(name) {
+            } else if !is_first {
                 port.duplicate("name", errors);
             }
         }
@@ -41,14 +43,9 @@ pub(super) fn check_host_ports(containers: Items<'_, '_>, errors: &mut Vec<Field
     for container in containers {
         for port in container.items("ports") {
             let number = port.number("hostPort");
-            if number == 0 {
-                continue;
-            }
-            let claim = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
-            if taken.contains(&claim) {
-                errors.duplicate(&port.at("hostPort"), &claim);
-            } else {
-                taken.insert(claim);
+            let (protocol, address) = (port.text("protocol"), port.text("hostIP"));
+            if number != 0 && !taken.insert((number, protocol, address)) {
+                errors.duplicate(&port.at("hostPort"), &format!("{protocol}/{address}/{number}"));
             }
         }
     }

@@ -76,6 +76,22 @@ fn v22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&st
     assert_eq!(cluster.1.get(), 1);
 }
 
+#[test]
+fn e18_a_whitelist_of_too_many_expressions_cannot_be_used() {
+    let text = json!({"rules": [{"allowedAnnotationKeyExprs": vec!["[ab]{1000}"; 70]}]}).to_string();
+    let set = patching(json!({"key-a": "v"}));
+    let cluster = Cluster::of(config_map(&text));
+    let findings =
+        collect(|findings| whitelist::check(&set, Gates::default(), None, "kruise-system", &cluster, findings));
+    let errors: Vec<String> = findings.invalid.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "spec.patchPodMetadata: Required value: whitelist.rules[0].allowedAnnotationKeyExprs: too many or too long expressions: all of them together may have 65,536 steps; a character is a step, and {n} repeats"
+        ]
+    );
+}
+
 #[rstest]
 #[case::no_config_map(Ok(None), &[ALL], &[])]
 #[case::no_data(Ok(Some(json!({}))), &[ALL], &[])]

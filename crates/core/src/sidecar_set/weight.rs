@@ -1,0 +1,61 @@
+//! How many containers and volumes SidecarSets may have for their length (`serviceaccounts.md` E18).
+//!
+//! Defaults make a short container several times longer, and then it is hashed twice and validated: that takes as long for
+//! `{}` as for half a kilobyte of JSON. Containers and volumes that do something are longer.
+
+use super::SidecarSet;
+use crate::json;
+
+/// The length for which a container is paid, in bytes of JSON.
+const CONTAINER: usize = 448;
+/// The same for a volume.
+const VOLUME: usize = 80;
+/// The length for which SidecarSets need not pay: a thousand containers.
+const FREE: usize = 1_000 * CONTAINER;
+
+/// The problem with SidecarSets that have more containers and volumes than their length allows.
+pub(crate) const TOO_DENSE: &str = "too many short containers and volumes: beyond a thousand containers, each needs 448 bytes of SidecarSets and each volume 80";
+
+/// Whether SidecarSets have more containers and volumes than their length allows.
+pub(crate) fn is_too_dense(sets: &[SidecarSet]) -> bool {
+    let weight = |set: &SidecarSet| {
+        CONTAINER * (set.containers().len() + set.init_containers().len()) + VOLUME * set.volumes().len()
+    };
+    let needed = sets.iter().map(weight).sum::<usize>().saturating_sub(FREE);
+    let mut left = needed;
+    sets.iter().all(|set| {
+        left = left.saturating_sub(json::length(set.as_value(), left));
+        left > 0
+    }) && left > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn sets(count: usize, list: &str, item: &Value, items: usize) -> Vec<SidecarSet> {
+        let set = json!({"spec": {list: vec![item.clone(); items]}});
+        vec![SidecarSet::from_decoded(set); count]
+    }
+
+    #[rstest]
+    #[case::none(0, "containers", json!({}), 0, false)]
+    #[case::a_thousand_of_nothing(10, "containers", json!({}), 100, false)]
+    #[case::more_of_nothing(10, "containers", json!({}), 110, true)]
+    #[case::init_containers(10, "initContainers", json!({}), 110, true)]
+    #[case::volumes(10, "volumes", json!({}), 600, true)]
+    #[case::long_ones(20, "containers", json!({"image": "a".repeat(448)}), 1_000, false)]
+    #[case::a_little_too_short(20, "containers", json!({"image": "a".repeat(300)}), 1_000, true)]
+    fn e18_containers_pay_with_their_length(
+        #[case] count: usize,
+        #[case] list: &str,
+        #[case] item: Value,
+        #[case] items: usize,
+        #[case] expected: bool,
+    ) {
+        assert_eq!(is_too_dense(&sets(count, list, &item, items)), expected);
+    }
+}

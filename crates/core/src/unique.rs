@@ -1,0 +1,34 @@
+//! Which texts of a list stand there twice.
+
+/// For each text, whether it is the first of its kind.
+///
+/// Sorts instead of filling a set one by one: most lists are in some order, and then one comparison for each text is enough.
+/// A set compares each with some twenty others, and names often begin alike (`serviceaccounts.md` E18).
+pub(crate) fn are_first<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<bool> {
+    let mut sorted: Vec<(&str, usize)> = texts.enumerate().map(|(index, text)| (text, index)).collect();
+    sorted.sort_unstable();
+    let mut first = vec![true; sorted.len()];
+    for (one, other) in sorted.iter().zip(sorted.iter().skip(1)) {
+        if one.0 == other.0
+            && let Some(is_first) = first.get_mut(other.1)
+        {
+            *is_first = false;
+        }
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::none(&[], &[])]
+    #[case::different(&["b", "a"], &[true, true])]
+    #[case::repeated(&["b", "a", "b", "", "a", "b", ""], &[true, true, false, true, false, false, false])]
+    fn the_first_of_each_text_counts(#[case] texts: &[&str], #[case] expected: &[bool]) {
+        assert_eq!(are_first(texts.iter().copied()), expected);
+    }
+}

@@ -1,0 +1,13 @@
+//! JSON as `serde_json` reads and writes it, with a bound on what values cost ([`parse`]), and with Go's escapes ([`go`]).
+//!
+//! The code of a generic library is compiled in the crate that uses it, with the options of that crate. This one is
+//! compiled for speed, the rest of the module for size.
+#![forbid(unsafe_code)]
+
+pub mod go;
+mod parse;
+
+pub use parse::{Bounded, Budget, ParseError, Seed, parse};
+
+/// A JSON object.
+pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -1,0 +1,273 @@
+//! Bytes to values, with a bound on what the values cost.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Number, Value};
+use thiserror::Error;
+
+use crate::Object;
+
+/// Values that any text may hold, however short it is, and how many bytes each further one needs.
+///
+/// A value takes up to 360 bytes of memory, however few bytes of text it has. Texts of objects that people write have 10
+/// and more bytes a value, and 40 and more bytes an object.
+const VALUES: Allowance = Allowance { free: 16 * 1024, bytes_each: 6 };
+/// The same for objects that are not empty, which take most of that memory.
+const OBJECTS: Allowance = Allowance { free: 2 * 1024, bytes_each: 26 };
+
+/// How many members are put into an object one by one. Any others are sorted together: most texts have them in some order,
+/// and then sorting compares each with one other, not with twenty.
+const FEW: usize = 64;
+
+/// The key under which `serde_json` hands over the literal of a number that is not an integer of 64 bits.
+const NUMBER: &str = "$serde_json::private::Number";
+
+/// How many of something a text may hold.
+struct Allowance {
+    free: usize,
+    bytes_each: usize,
+}
+
+impl Allowance {
+    const fn of(&self, bytes: usize) -> usize {
+        self.free + bytes / self.bytes_each
+    }
+}
+
+/// Why a text is not JSON, or costs more to read than its length allows, and the place.
+#[derive(Debug, Error)]
+#[error("{source}")]
+pub struct ParseError {
+    source: serde_json::Error,
+    is_too_dense: bool,
+}
+
+impl ParseError {
+    /// Whether the text may well be JSON, but holds more values than its length allows.
+    pub const fn is_too_dense(&self) -> bool {
+        self.is_too_dense
+    }
+}
+
+/// Reads one value; only space may follow it.
+///
+/// Numbers keep the text in which they are written; only an exponent gets the sign that it lacks, and a small `e`. The
+/// last of the values of one key stays.
+///
+/// # Errors
+/// A text that is not JSON (RFC 8259) or not UTF-8, half of a surrogate pair, lists and objects that are nested more than
+/// 127 deep, and more than 16,384 values and one for each 6 bytes, or more than 2,048 objects and one for each 26 bytes.
+pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
+    let budget = Budget::of(text);
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = budget.seed().deserialize(&mut deserializer);
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| budget.error(error))
+}
+
+/// How many more values may be made of a text.
+#[derive(Debug)]
+pub struct Budget {
+    values: Cell<usize>,
+    /// Objects that are not empty.
+    objects: Cell<usize>,
+    is_spent: Cell<bool>,
+}
+
+impl Budget {
+    /// What may be made of a text.
+    pub const fn of(text: &[u8]) -> Self {
+        Self::of_bytes(text.len())
+    }
+
+    /// What may be made of a text of this length.
+    pub const fn of_bytes(bytes: usize) -> Self {
+        let (values, objects) = (Cell::new(VALUES.of(bytes)), Cell::new(OBJECTS.of(bytes)));
+        Self { values, objects, is_spent: Cell::new(false) }
+    }
+
+    /// Reads one value within the budget.
+    pub const fn seed(&self) -> Seed<'_> {
+        Seed(self)
+    }
+
+    /// The error of a deserializer that has read with this budget.
+    pub const fn error(&self, source: serde_json::Error) -> ParseError {
+        ParseError { source, is_too_dense: self.is_spent.get() }
+    }
+
+    fn spend<E: serde::de::Error>(&self, what: &Cell<usize>) -> Result<(), E> {
+        let left = what.get().checked_sub(1).ok_or_else(|| {
+            self.is_spent.set(true);
+            E::custom("too many small values")
+        })?;
+        what.set(left);
+        Ok(())
+    }
+}
+
+/// Makes a [`Value`] within a [`Budget`].
+#[derive(Clone, Copy, Debug)]
+pub struct Seed<'b>(&'b Budget);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.0.spend(&self.0.values)?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::String(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let Some(first) = map.next_key::<String>()? else { return Ok(Value::Object(Object::new())) };
+        if first == NUMBER {
+            return map.next_value().map(|Literal(number)| Value::Number(number));
+        }
+        self.0.spend(&self.0.objects)?;
+        let mut object = Object::new();
+        object.insert(first, map.next_value_seed(self)?);
+        while object.len() < FEW {
+            let Some(key) = map.next_key()? else { return Ok(Value::Object(object)) };
+            object.insert(key, map.next_value_seed(self)?);
+        }
+        let mut more = Vec::new();
+        while let Some(key) = map.next_key()? {
+            more.push((key, map.next_value_seed(self)?));
+        }
+        object.append(&mut Object::from_iter(more));
+        Ok(Value::Object(object))
+    }
+}
+
+/// The literal of a number, which `serde_json` hands over as an owned string. It never does so with a string of the text:
+/// an object that has [`NUMBER`] as its key is refused, and not taken for a number.
+struct Literal(Number);
+
+impl<'de> Deserialize<'de> for Literal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LiteralVisitor)
+    }
+}
+
+struct LiteralVisitor;
+
+impl Visitor<'_> for LiteralVisitor {
+    type Value = Literal;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "another key than {NUMBER}")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Literal, E> {
+        Err(E::invalid_type(serde::de::Unexpected::Str(text), &self))
+    }
+
+    fn visit_string<E: serde::de::Error>(self, literal: String) -> Result<Literal, E> {
+        literal.parse().map(Literal).map_err(E::custom)
+    }
+}
+
+/// A value of which nobody knows how long its text is: as much as a text of a megabyte may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounded(pub Value);
+
+impl<'de> Deserialize<'de> for Bounded {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Budget::of_bytes(1024 * 1024).seed().deserialize(deserializer).map(Self).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(item: &str, count: usize, padding: usize) -> String {
+        format!("[{}]{}", vec![item; count].join(","), " ".repeat(padding))
+    }
+
+    #[test]
+    fn short_texts_may_be_dense() {
+        assert!(parse(list("0", 10_000, 0).as_bytes()).is_ok());
+        assert!(parse(list("{\"\":0}", 2_000, 0).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn values_are_counted_against_the_length_of_the_text() {
+        let dense = list("0", 100_000, 0);
+        let error = parse(dense.as_bytes()).unwrap_err();
+        assert!(error.is_too_dense());
+        assert!(error.to_string().starts_with("too many small values at line 1 column 9943"), "{error}");
+        assert!(parse(list("0", 100_000, 500_000).as_bytes()).is_ok());
+    }
+
+    /// Of the values of one key the last stays, also among many members.
+    #[test]
+    fn many_members_are_read_as_few_are() {
+        let members = |keys: std::ops::Range<usize>| keys.map(|key| format!("\"{key}\":{key}")).collect::<Vec<_>>();
+        let all = [members(0..200), members(50..150), vec!["\"0\":\"last\"".to_owned(), "\"199\":\"last\"".to_owned()]];
+        let text = format!("{{{}}}", all.concat().join(","));
+        let expected: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(parse(text.as_bytes()).unwrap(), expected);
+        assert_eq!((&expected["0"], &expected["199"]), (&"last".into(), &"last".into()));
+    }
+
+    #[test]
+    fn objects_are_counted_apart() {
+        let dense = list("{\"a\":\"bcdefg\"}", 20_000, 0);
+        assert!(parse(dense.as_bytes()).unwrap_err().is_too_dense());
+        assert!(parse(list("{\"a\":\"bcdefghijklmnopqrstuv\"}", 20_000, 0).as_bytes()).is_ok());
+        assert!(!parse(b"[").unwrap_err().is_too_dense());
+    }
+
+    #[test]
+    fn values_of_unknown_length_are_counted_against_a_megabyte() {
+        assert!(serde_json::from_str::<Bounded>(&list("{\"a\":0}", 40_000, 0)).is_ok());
+        let error = serde_json::from_str::<Bounded>(&list("{\"a\":0}", 50_000, 0)).unwrap_err();
+        assert!(error.to_string().starts_with("too many small values"), "{error}");
+    }
+
+    #[test]
+    fn an_object_with_the_librarys_own_key_for_numbers_is_refused() {
+        for value in ["\"1\"", "\"\\u0031\"", "1", "{}", "null"] {
+            assert!(parse(format!("{{\"{NUMBER}\":{value}}}").as_bytes()).is_err(), "{value}");
+        }
+    }
+}
