@@ -6,6 +6,7 @@
 mod host;
 mod payload;
 mod response;
+mod shortened;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,7 @@ use pillion_core::time::Timestamp;
 use wapc_guest::{CallResult, register_function};
 
 use crate::payload::Payload;
+use crate::shortened::Shortened;
 
 /// Registers the functions of the policy. The host calls it once, before any other function.
 #[allow(unsafe_code, reason = "the name of the function is part of the protocol")]
@@ -36,12 +38,13 @@ fn validate_settings(payload: &[u8]) -> CallResult {
 }
 
 fn decide(payload: &[u8]) -> Result<Outcome, Refusal> {
-    let mut payload = Payload::read(payload)?;
+    let shortened = Shortened::of(payload);
+    let mut payload = Payload::read(payload, &shortened)?;
     let mut request = Request::decode(payload.envelope())?;
     if request.target() == Target::Other {
         return Ok(Verdict::Unchanged.into());
     }
-    request.object = payload.request("object")?;
+    request.object = payload.object()?;
     request.old_object = payload.request("oldObject")?;
     // The creator of a Pod is mostly a controller, and no rule looks at it.
     if request.target() != Target::PodCreate {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pillion_core::bundle::Text;
+use pillion_core::bundle::{PREFIX, Text};
 use pillion_core::field::{FieldError, FieldPath};
 use pillion_core::json::{self, Budget, Object, ParseError};
 use pillion_core::outcome::{Code, Reason, Refusal};
@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::shortened::Shortened;
 
 /// Parts of a request that say whether any rule speaks of it. They are short, and become values at once.
 const NOW: [&str; 7] = ["uid", "kind", "subResource", "name", "namespace", "operation", "dryRun"];
@@ -32,6 +34,8 @@ pub struct Payload<'a> {
 struct Parts<'a> {
     /// Those of [`NOW`].
     envelope: Object,
+    /// The object, if it was read at once.
+    object: Option<Value>,
     /// Those of [`LATER`].
     texts: BTreeMap<String, &'a RawValue>,
 }
@@ -40,17 +44,44 @@ struct Parts<'a> {
 #[derive(Default)]
 struct SettingsParts<'a> {
     texts: BTreeMap<String, &'a RawValue>,
-    /// The text of `bundle`, which nearly all of the payload may be.
-    bundle: Option<Cow<'a, str>>,
+    bundle: Option<Bundle<'a>>,
+}
+
+/// The text of `bundle`.
+enum Bundle<'a> {
+    /// A text as JSON has it.
+    Text(Cow<'a, str>),
+    /// The text that was cut out of the payload.
+    CutOut(&'a [u8]),
+}
+
+impl From<Bundle<'_>> for Text {
+    fn from(bundle: Bundle<'_>) -> Self {
+        match bundle {
+            Bundle::Text(text) => text.into_owned().into(),
+            Bundle::CutOut(text) => Self::part(text.to_vec(), 0..text.len()),
+        }
+    }
 }
 
 impl<'a> Payload<'a> {
-    /// Reads a payload.
+    /// Reads a payload, of which the bundle may have been cut out.
     ///
     /// # Errors
     /// Code 400 if it is not JSON, or if the request or the settings are not an object.
-    pub fn read(text: &'a [u8]) -> Result<Self, Refusal> {
-        let budget = Budget::of(text);
+    pub fn read(whole: &'a [u8], shortened: &'a Shortened<'a>) -> Result<Self, Refusal> {
+        if let Some(bundle) = shortened.bundle
+            && let Ok(mut payload) = Self::parse(&shortened.text, Budget::of(whole))
+            && let Some(settings) = &mut payload.settings
+            && let Some(Bundle::Text(Cow::Borrowed(PREFIX))) = settings.bundle
+        {
+            settings.bundle = Some(Bundle::CutOut(bundle));
+            return Ok(payload);
+        }
+        Self::parse(whole, Budget::of(whole))
+    }
+
+    fn parse(text: &'a [u8], budget: Budget) -> Result<Self, Refusal> {
         let mut deserializer = serde_json::Deserializer::from_slice(text);
         let payload = deserializer.deserialize_map(PayloadVisitor(&budget));
         payload
@@ -61,6 +92,15 @@ impl<'a> Payload<'a> {
     /// The request without the parts of [`LATER`]; only once.
     pub fn envelope(&mut self) -> Value {
         self.request.as_mut().map_or(Value::Null, |request| Value::Object(std::mem::take(&mut request.envelope)))
+    }
+
+    /// The object of the request; only once.
+    ///
+    /// # Errors
+    /// As [`Payload::request`].
+    pub fn object(&mut self) -> Result<Value, Refusal> {
+        let object = self.request.as_mut().and_then(|request| request.object.take());
+        object.map_or_else(|| self.request("object"), Ok)
     }
 
     /// The value of one of [`LATER`]; null if it is missing.
@@ -80,8 +120,7 @@ impl<'a> Payload<'a> {
         let SettingsParts { texts, bundle } = self.settings.unwrap_or_default();
         let settings =
             texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Object, Refusal>>()?;
-        let bundle = bundle.map(|text| Text::from(text.into_owned()));
-        Settings::with_bundle(settings.into(), bundle).map_err(|errors| {
+        Settings::with_bundle(settings.into(), bundle.map(Text::from)).map_err(|errors| {
             let root = FieldPath::new("settings");
             let reasons = errors.into_iter().map(|error| {
                 let path = error.clone().below(&root).path;
@@ -142,7 +181,13 @@ impl<'de> Visitor<'de> for PartsSeed<'_> {
         while let Some(key) = map.next_key::<String>()? {
             if NOW.contains(&key.as_str()) {
                 parts.envelope.insert(key, map.next_value_seed(self.0.seed())?);
+            } else if key == "object" && may_be_new_pod(&parts.envelope) {
+                // The policy is there for the creation of Pods, so their text is not passed over first. Hosts that sort keys
+                // have the operation behind the object.
+                parts.object = Some(map.next_value_seed(self.0.seed())?);
             } else if LATER.contains(&key.as_str()) {
+                // Of two objects the last counts.
+                parts.object = parts.object.filter(|_| key != "object");
                 parts.texts.insert(key, map.next_value()?);
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -171,7 +216,7 @@ impl<'de> Visitor<'de> for SettingsVisitor {
         let mut parts = SettingsParts::default();
         while let Some(key) = map.next_key::<String>()? {
             if key == "bundle" {
-                parts.bundle = map.next_value::<Option<Borrowed<'_>>>()?.map(|Borrowed(text)| text);
+                parts.bundle = map.next_value::<Option<Borrowed<'_>>>()?.map(|Borrowed(text)| Bundle::Text(text));
             } else {
                 parts.texts.insert(key, map.next_value()?);
             }
@@ -183,6 +228,12 @@ impl<'de> Visitor<'de> for SettingsVisitor {
 /// A text that is copied only if it has escapes.
 #[derive(Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Whether this is about a Pod, and not known to be anything else than its creation.
+fn may_be_new_pod(request: &Object) -> bool {
+    let kind = request.get("kind").map_or("", |kind| json::text(kind, &["kind"]));
+    kind == "Pod" && request.get("operation").is_none_or(|operation| operation == "CREATE")
+}
 
 fn value(text: &RawValue) -> Result<Value, Refusal> {
     json::parse(text.get().as_bytes()).map_err(|error| unreadable(&error))
