@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
 fn build() -> io::Result<PathBuf> {
     let root = directory("CARGO_MANIFEST_DIR")?.join("../..");
     for watched in
-        ["Cargo.toml", "Cargo.lock", "src", "crates/codec", "crates/core/Cargo.toml", "crates/core/src", "crates/json"]
+        [".cargo", "Cargo.toml", "Cargo.lock", "src", "crates/core/Cargo.toml", "crates/core/src", "crates/json"]
     {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
