@@ -124,11 +124,13 @@ impl Input {
     }
 
     /// The length of all that the policy can read, in bytes: the payload with the bundle before its compression, and what
-    /// can be looked up.
+    /// can be looked up. A bundle of many short SidecarSets is longer than they are; then the payload as it is counts.
     ///
     /// # Errors
     /// The document cannot be written.
     pub fn length(&self) -> anyhow::Result<u64> {
-        Ok(serde_json::to_vec(&self.document)?.len() as u64)
+        let document = serde_json::to_vec(&self.document)?.len();
+        let payload = if self.document.get("bundle").is_some() { self.payload()?.len() } else { 0 };
+        Ok(document.max(payload) as u64)
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Input;
-use super::grow::{Growth, How};
+use super::grow::{Growth, How, Order};
 use super::judge::{LENGTH, Took, costly, grows, may_be_costly, product_may_be_costly};
 use super::place::{self, Part};
 use super::samples;
@@ -107,9 +107,12 @@ impl<'a> Case<'a> {
             return Ok(None);
         }
         // A few kibibytes say little about a mebibyte: the longer the input, the less a list that is moved once matters.
-        let longer = evaluate(counter, &self.grown(8 * STEP))?;
-        let longest = evaluate(counter, &self.grown(16 * STEP))?;
-        if may_be_costly([twice, longer, longest]) { self.in_full(counter) } else { Ok(None) }
+        let longer = self.unless_too_long(counter, 8 * STEP)?;
+        let longest = self.unless_too_long(counter, 16 * STEP)?;
+        match longer.zip(longest) {
+            Some((longer, longest)) if !may_be_costly([twice, longer, longest]) => Ok(None),
+            _ => self.in_full(counter),
+        }
     }
 
     fn told(&self, judged: anyhow::Result<Option<String>>) -> Option<String> {
@@ -121,10 +124,19 @@ impl<'a> Case<'a> {
     /// take as much as a mebibyte does: 16,384 values of the shortest kind are read whatever the length of the input.
     fn in_full(&self, counter: &Counter) -> anyhow::Result<Option<String>> {
         let room = usize::try_from(LENGTH.saturating_sub(self.sample.base.bytes))? / self.growths.len().max(1);
-        for bytes in [room / 16, room / 4] {
-            evaluate(counter, &self.grown(bytes))?;
+        let mut longest = None;
+        for bytes in [room / 64, room / 16, room / 4, room] {
+            let Some(took) = self.unless_too_long(counter, bytes)? else { break };
+            longest = Some(took);
         }
-        Ok(costly(evaluate(counter, &self.grown(room))?))
+        Ok(longest.and_then(costly))
+    }
+
+    /// The cost with so many bytes more in each place, unless that is more than a mebibyte: the text of a bundle of short
+    /// SidecarSets is.
+    fn unless_too_long(&self, counter: &Counter, bytes: usize) -> anyhow::Result<Option<Took>> {
+        let grown = self.grown(bytes);
+        if grown.length()? > LENGTH { Ok(None) } else { evaluate(counter, &grown).map(Some) }
     }
 }
 
@@ -157,6 +169,16 @@ pub fn each(samples: &[Sample]) -> Vec<Case<'_>> {
         }
     }
     cases
+}
+
+/// Of the cases of [`each`], those that tell most: entries in no order, which no sorting makes cheap, and the shortest there
+/// are. A map or a text has one way to grow.
+pub fn each_briefly(samples: &[Sample]) -> Vec<Case<'_>> {
+    let tells_most = |growth: &Growth| match growth.place.part {
+        Part::List => matches!(growth.how, How::Bare | How::Entries(Order::Random, ..)),
+        _ => true,
+    };
+    each(samples).into_iter().filter(|case| case.growths.iter().all(tells_most)).collect()
 }
 
 /// Two places of a sample that grow together: a list or a map, and anything else.

@@ -42,6 +42,19 @@ const OLD: &str = "/request/oldObject";
 const SET: &str = "/settings/sidecarSets/0/spec";
 const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/acceptedIssuers";
 
+/// Every list, map, text and number of the samples, in the ways to grow that tell most.
+#[cfg(feature = "cost")]
+#[test]
+fn e18_each_place_alone() {
+    let Some((counter, samples)) = surveyed() else { return };
+    expect_none(&survey::survey(&survey::each_briefly(samples), |case| case.judge(counter)));
+}
+
+#[cfg(feature = "cost")]
+fn expect_none(found: &[String]) {
+    assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
+}
+
 /// The pairs that were found by attack.
 #[rstest]
 #[case::verbs_and_resources("sidecarset/create", [
@@ -86,6 +99,12 @@ const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/accept
     format!("{OBJECT}/containers/3/volumeMounts"), format!("{OBJECT}/volumes"),
 ])]
 #[case::mounts_and_volumes_of_a_set("sidecarset/create", [
+    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
+])]
+#[case::transferred_names_and_variables("pod/plain", [
+    format!("{SET}/containers/0/transferEnv/1/envNames"), format!("{OBJECT}/containers/0/env"),
+])]
+#[case::mounts_and_volumes_isolated("pod/isolate", [
     format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
 ])]
 #[case::accepted_issuers("shoot/update", [format!("/request/object/{ISSUERS}"), format!("{OLD}/{ISSUERS}")])]

@@ -3,9 +3,8 @@
 //! `PILLION_COST_EVERY=100` takes one case of a hundred, the same in every run.
 
 use pillion_bench::cost::survey::{self, Case, Sample};
-use rstest::rstest;
 
-use super::{OBJECT, SET, judge_pair, surveyed};
+use super::{expect_none, surveyed};
 
 /// The share of the cases that is judged: one of so many.
 fn every() -> usize {
@@ -28,10 +27,6 @@ fn judge_alone(cases: fn(&[Sample]) -> Vec<Case<'_>>) {
     expect_none(&survey::survey(&cases, |case| case.judge(counter)));
 }
 
-fn expect_none(found: &[String]) {
-    assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
-}
-
 #[test]
 fn e18_all_pairs() {
     let Some((counter, samples)) = surveyed() else { return };
@@ -42,17 +37,4 @@ fn e18_all_pairs() {
         found.extend(survey::survey(&pairs, |pair| pair.judge(counter)));
     }
     expect_none(&found);
-}
-
-/// Pairs whose cost grows in proportion to their input, and is above the bound at a mebibyte (docs/security.md,
-/// "What an input may cost").
-#[rstest]
-#[case::transferred_names_and_variables("pod/plain", [
-    format!("{SET}/containers/0/transferEnv/1/envNames"), format!("{OBJECT}/containers/0/env"),
-])]
-#[case::mounts_and_volumes_isolated("pod/isolate", [
-    format!("{OBJECT}/containers/0/volumeMounts"), format!("{OBJECT}/volumes"),
-])]
-fn e18_known_pairs_at_a_mebibyte(#[case] sample: &str, #[case] pointers: [String; 2]) {
-    judge_pair(sample, &pointers);
 }

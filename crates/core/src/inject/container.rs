@@ -9,6 +9,7 @@ use crate::json;
 use crate::names;
 use crate::pod;
 use crate::sidecar_set;
+use crate::unique;
 
 /// Fields of a sidecar that are no fields of a container (section 1.3).
 pub const SIDECAR_FIELDS: [&str; 6] = [
@@ -104,10 +105,12 @@ pub fn build(
 
 /// The sidecar's variables, `IS_INJECTED`, then `more` without names that are there already (M-17).
 fn merged_env<'a>(env: &'a [Value], more: impl Iterator<Item = &'a Value>) -> Vec<Value> {
-    let mut taken: BTreeSet<&str> = env.iter().map(pod::name).chain([names::ENV_IS_INJECTED]).collect();
+    let own: BTreeSet<&str> = env.iter().map(pod::name).chain([names::ENV_IS_INJECTED]).collect();
+    let more: Vec<&Value> = more.filter(|variable| !own.contains(pod::name(variable))).collect();
+    let first = unique::are_first(more.iter().map(|variable| pod::name(variable)));
     let mut merged = env.to_vec();
     merged.push(json!({"name": names::ENV_IS_INJECTED, "value": "true"}));
-    merged.extend(more.filter(|variable| taken.insert(pod::name(variable))).cloned());
+    merged.extend(more.into_iter().zip(first).filter(|(_, is_first)| *is_first).map(|(variable, _)| variable.clone()));
     merged
 }
 

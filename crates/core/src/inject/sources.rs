@@ -165,7 +165,13 @@ impl<'a> Own<'a> {
             let mut all: BTreeMap<&str, BTreeMap<&str, &Value>> = BTreeMap::new();
             for Source { container, .. } in &self.containers {
                 let variables = json::items(container, &["env"]).iter().map(|variable| (pod::name(variable), variable));
-                all.entry(pod::name(container)).or_default().extend(variables);
+                let known = all.entry(pod::name(container)).or_default();
+                // To make a map of all sorts them, to add them compares each with many.
+                if known.is_empty() {
+                    *known = variables.collect();
+                } else {
+                    known.extend(variables);
+                }
             }
             all
         });
@@ -259,10 +265,7 @@ pub enum Missing {
 fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
     for entry in json::items(sidecar, &["transferEnv"]) {
-        let mut wanted = BTreeSet::new();
-        for name in json::items(entry, &["envNames"]).iter().filter_map(Value::as_str) {
-            wanted.insert(name);
-        }
+        let mut wanted: BTreeSet<&str> = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str).collect();
         let one = json::text(entry, &["envName"]);
         if !one.is_empty() {
             wanted.insert(one);

@@ -1,5 +1,7 @@
 //! Where a path of a container is, seen from the place of ServiceAccount tokens (`serviceaccounts.md` E21).
 
+use std::borrow::Cow;
+
 /// The segments of [`super::names::MOUNT_PATH`] behind the link `/var/run`, which is `/run` in most images.
 const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
 
@@ -27,12 +29,16 @@ pub fn place(path: &str) -> Option<Place> {
     if path.is_empty() || is_plainly_elsewhere(path) {
         return None;
     }
-    let path = path.replace('\\', "/").to_ascii_lowercase();
+    let is_of_windows = path.bytes().any(|byte| byte == b'\\' || byte.is_ascii_uppercase());
+    let path =
+        if is_of_windows { Cow::Owned(path.replace('\\', "/").to_ascii_lowercase()) } else { Cow::Borrowed(path) };
     let path = match path.as_bytes() {
         [drive, b':', ..] if drive.is_ascii_alphabetic() => path.get(2..).unwrap_or_default(),
         _ => &path,
     };
-    let readings = [true, false].map(|follows| related(&resolved(path, follows)));
+    let first = related(&resolved(path, true));
+    // Both readings are the same if the path never goes up.
+    let readings = [first, if path.contains("..") { related(&resolved(path, false)) } else { first }];
     match readings {
         [Some(Place::At), _] | [_, Some(Place::At)] => Some(Place::At),
         [first, second] => first.or(second),

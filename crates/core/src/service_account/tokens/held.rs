@@ -10,6 +10,7 @@ use crate::field::{quoted, shortened};
 use crate::json;
 use crate::pod;
 use crate::service_account::names;
+use crate::service_account::paths;
 
 /// The Pod's lists of containers.
 pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
@@ -56,7 +57,9 @@ pub(in crate::service_account) fn shown(name: &str) -> String {
 
 /// Whether a mount is where clients look for a token.
 pub(super) fn is_at_path(mount: &Value) -> bool {
-    names::is_mount_path(json::text(mount, &["mountPath"]))
+    let path = json::text(mount, &["mountPath"]);
+    // Most paths are not even near, which shows at one look at their bytes (E18).
+    paths::place(path).is_some() && names::is_mount_path(path)
 }
 
 /// B0: the first that holds a token of the Pod's account besides the automounted one: a container outside `owners`, or a
