@@ -19,7 +19,9 @@ pub(crate) const TOO_DENSE: &str = "too many short containers and volumes: beyon
 /// Whether SidecarSets have more containers and volumes than their length allows.
 pub(crate) fn is_too_dense(sets: &[SidecarSet]) -> bool {
     let weight = |set: &SidecarSet| {
-        CONTAINER * (set.containers().len() + set.init_containers().len()) + VOLUME * set.volumes().len()
+        let Some(spec) = json::at(set.as_value(), &["spec"]) else { return 0 };
+        let count = |list| json::items(spec, &[list]).len();
+        CONTAINER * (count("containers") + count("initContainers")) + VOLUME * count("volumes")
     };
     let needed = sets.iter().map(weight).sum::<usize>().saturating_sub(FREE);
     let mut left = needed;
