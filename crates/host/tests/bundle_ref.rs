@@ -228,10 +228,18 @@ fn a_custom_version_is_written_as_it_is_injected() {
 fn the_settings_are_judged_without_a_look_up() {
     let verdict = |settings: &Value| settings_verdict(settings.to_string().as_bytes()).unwrap();
     assert!(verdict(&settings()).valid);
-    let wrong = json!({"bundleRef": {"name": "a", "x": 1}, "onBundleUnavailable": "No", "bundleMaxAge": "0"});
-    let message = verdict(&wrong).message.unwrap();
-    for field in ["bundleRef.namespace", "bundleRef.x", "onBundleUnavailable", "bundleMaxAge"] {
-        assert!(message.contains(field), "{message}");
+    let without = |wrong: Value| {
+        let mut settings = json!({"onBundleUnavailable": "No", "bundleMaxAge": "0"});
+        settings["bundleRef"] = wrong;
+        settings
+    };
+    for (bundle_ref, field) in
+        [(json!({"name": "a"}), "bundleRef.namespace"), (json!({"name": "a", "namespace": "b", "x": 1}), "bundleRef.x")]
+    {
+        let message = verdict(&without(bundle_ref)).message.unwrap();
+        for field in [field, "onBundleUnavailable", "bundleMaxAge"] {
+            assert!(message.contains(field), "{message}");
+        }
     }
 }
 

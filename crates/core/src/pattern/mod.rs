@@ -12,7 +12,7 @@ use thiserror::Error;
 /// No text that is longer is a name of Kubernetes: the longest are keys of annotations, with 317 bytes.
 const TEXT_MAX: usize = 512;
 /// The longest expression, in bytes. One may have many characters in few steps: `[abc…]`.
-const EXPRESSION_MAX: usize = 4_096;
+const EXPRESSION_MAX: usize = 64 * 1024;
 /// How many steps the expressions of a whitelist may have together; an expression takes 150 bytes of memory and more.
 pub const STEPS_TOGETHER_MAX: usize = 1 << 16;
 /// The problem with a whitelist of more.
