@@ -32,6 +32,11 @@ const BODY_HEADER: usize = 8;
 /// times as long as its text at most, unless they are all alike.
 const OPENED_MAX: usize = 2 * 1024 * 1024;
 
+/// SidecarSets that a bundle may have, however short it is, and the length of its text that each needs if there are more.
+/// One takes its time however little it says; those that people write have 400 bytes (E18).
+const SETS_FREE: usize = 1_000;
+const SET_LENGTH: usize = 96;
+
 /// How many more bytes may come out of a bundle during one reading.
 #[derive(Debug)]
 pub struct Room(usize);
@@ -91,6 +96,9 @@ impl<'a> Parts<'a> {
         };
         let parts =
             Self { text, sets, anchor_count: anchors, dictionary: (compressed, number(&header, 3)?), has_digests };
+        if sets > SETS_FREE && sets > text.len() / SET_LENGTH {
+            return Err(BundleError::Damaged("it has more SidecarSets than its length allows"));
+        }
         // So that nothing below is asked for more than there is.
         let fixed = sets
             .checked_mul(ROW)

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
@@ -65,6 +66,16 @@ fn e18_a_bundle_gives_no_more_than_its_length_allows() {
     assert_eq!(bundle.sets_for("shop", labels.as_object()), Err(BundleError::TooLong));
     let labels = json!({"app": "y"});
     assert_eq!(bundle.sets_for("shop", labels.as_object()).map(|sets| sets.len()), Ok(0));
+}
+
+#[rstest]
+#[case::few(1_000, true)]
+#[case::many(2_000, false)]
+fn e18_a_bundle_of_nothing_is_refused(#[case] count: usize, #[case] is_read: bool) {
+    let text = write(&vec![SidecarSet::from_decoded(json!({})); count]);
+    let read = Bundle::read(text.as_bytes()).map(|bundle| bundle.len());
+    let wrong = BundleError::Damaged("it has more SidecarSets than its length allows");
+    assert_eq!(read, if is_read { Ok(count) } else { Err(wrong) });
 }
 
 #[test]
