@@ -43,14 +43,12 @@ const SET: &str = "/settings/sidecarSets/0/spec";
 const ISSUERS: &str = "spec/kubernetes/kubeAPIServer/serviceAccountConfig/acceptedIssuers";
 
 /// Every list, map, text and number of the samples, in the ways to grow that tell most.
-#[cfg(feature = "cost")]
 #[test]
 fn e18_each_place_alone() {
     let Some((counter, samples)) = surveyed() else { return };
     expect_none(&survey::survey(&survey::each_briefly(samples), |case| case.judge(counter)));
 }
 
-#[cfg(feature = "cost")]
 fn expect_none(found: &[String]) {
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
 }

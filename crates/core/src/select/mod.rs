@@ -16,6 +16,7 @@ use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;
+use crate::unique;
 
 /// A Pod that looks for its `SidecarSet`s.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +66,9 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(other.name))
     });
 
-    for (index, set) in matched.iter().enumerate() {
-        if matched.iter().take(index).any(|other| other.name == set.name) {
+    let first_of_name = unique::are_first(matched.iter().map(|set| set.name));
+    for (set, is_first) in matched.iter().zip(first_of_name) {
+        if !is_first {
             reasons.push(Reason::forbidden(
                 Some(set.name),
                 FieldPath::new("metadata.name"),

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::permissions::{Atom, Permission};
+use super::permissions::{Atom, Permission, Wildcards};
 use crate::index::index;
 
 /// A list of denied permissions, indexed: a SidecarSet may ask for as many permissions as the list has entries, and to compare
 /// each with each takes seconds (E18).
 pub struct Denied<'a> {
     list: &'a [Atom],
+    wildcards: Wildcards,
     /// The first entry of each [`Key`], for the shapes that were asked for.
     by_shape: RefCell<BTreeMap<Shape, BTreeMap<Key<'a>, usize>>>,
 }
@@ -53,7 +54,8 @@ const WILDCARD: &str = "*";
 impl<'a> Denied<'a> {
     /// Indexes a list.
     pub fn of(list: &'a [Atom]) -> Self {
-        Self { list, by_shape: RefCell::default() }
+        let wildcards = Wildcards::of(list.iter().map(Atom::as_permission));
+        Self { list, wildcards, by_shape: RefCell::default() }
     }
 
     /// The first entry of the list that a permission would grant some of. A wildcard in the permission reaches what the
@@ -62,7 +64,7 @@ impl<'a> Denied<'a> {
         let shape = Shape::of(permission);
         let mut by_shape = self.by_shape.borrow_mut();
         let entries = by_shape.entry(shape).or_insert_with(|| self.index(shape));
-        let first = shape.keys(permission).into_iter().filter_map(|key| entries.get(&key)).min()?;
+        let first = shape.keys(permission, self.wildcards).into_iter().filter_map(|key| entries.get(&key)).min()?;
         self.list.get(*first)
     }
 
@@ -93,17 +95,21 @@ impl Shape {
         Some(Key { group: (!self.any_group).then_some(group), resource, verb: (!self.any_verb).then_some(verb) })
     }
 
-    /// The keys of the entries that reach a permission of this shape, or that it reaches.
-    fn keys<'p>(self, Permission { group, resource, verb, .. }: Permission<'p>) -> Vec<Key<'p>> {
-        let either = |any: bool, text: &'p str| if any { vec![None] } else { vec![Some(text), Some(WILDCARD)] };
-        let (groups, verbs) = (either(self.any_group, group), either(self.any_verb, verb));
+    /// The keys of the entries that reach a permission of this shape, or that it reaches, if the entries use `wildcards`.
+    fn keys<'p>(self, permission: Permission<'p>, wildcards: Wildcards) -> Vec<Key<'p>> {
+        let Permission { group, resource, verb, .. } = permission;
+        let either = |is_any: bool, text: &'p str, or_any: bool| {
+            let others = [Some(text), or_any.then_some(WILDCARD)].into_iter().flatten().map(Some);
+            if is_any { vec![None] } else { others.collect() }
+        };
+        let groups = either(self.any_group, group, wildcards.group);
+        let verbs = either(self.any_verb, verb, wildcards.verb);
         let subresource = resource.split_once('/').map(|(_, subresource)| Resource::Subresource(subresource));
+        let every = wildcards.resource.then_some(Resource::Named(WILDCARD));
         let resources: Vec<Resource<'_>> = match self.resource {
             Resources::All => vec![Resource::Any],
-            Resources::Subresource => subresource.into_iter().chain([Resource::Named(WILDCARD)]).collect(),
-            Resources::One => {
-                subresource.into_iter().chain([Resource::Named(resource), Resource::Named(WILDCARD)]).collect()
-            }
+            Resources::Subresource => subresource.into_iter().chain(every).collect(),
+            Resources::One => subresource.into_iter().chain([Resource::Named(resource)]).chain(every).collect(),
         };
         groups
             .iter()

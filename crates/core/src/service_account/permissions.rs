@@ -107,24 +107,47 @@ impl<'a> Permission<'a> {
             && wider(self.verb, other.verb)
     }
 
-    /// Every permission that could cover this one where `suffixed` says how "every resource with this subresource" is
-    /// written: a few, this one included.
-    fn wider_ones(self, suffixed: Option<&'a str>) -> impl Iterator<Item = Self> {
-        let resources = [Some(self.resource), Some("*"), suffixed];
+    /// Every permission that could cover this one, itself included, if the others use `wildcards`. `suffixed` is how "every
+    /// resource with this subresource" is written.
+    fn wider_ones(self, wildcards: Wildcards, suffixed: Option<&'a str>) -> impl Iterator<Item = Self> {
+        let or_any = |text, is_used: bool| [Some(text), is_used.then_some("*")];
+        let [resource, any_resource] = or_any(self.resource, wildcards.resource);
+        let resources = [resource, any_resource, suffixed];
         let names = [Some(self.name), self.name.is_some().then_some(None)];
-        [self.group, "*"].into_iter().flat_map(move |group| {
+        or_any(self.group, wildcards.group).into_iter().flatten().flat_map(move |group| {
             resources.into_iter().flatten().flat_map(move |resource| {
                 names.into_iter().flatten().flat_map(move |name| {
-                    [self.verb, "*"].into_iter().map(move |verb| Self { group, resource, name, verb })
+                    let verbs = or_any(self.verb, wildcards.verb);
+                    verbs.into_iter().flatten().map(move |verb| Self { group, resource, name, verb })
                 })
             })
         })
     }
 }
 
+/// The parts for which some permissions have `*`. Most have none, and then one look-up finds everything that covers another.
+#[derive(Clone, Copy)]
+pub(super) struct Wildcards {
+    pub group: bool,
+    pub resource: bool,
+    pub verb: bool,
+}
+
+impl Wildcards {
+    /// Those of some permissions.
+    pub fn of<'a>(permissions: impl Iterator<Item = Permission<'a>> + Clone) -> Self {
+        Self {
+            group: permissions.clone().any(|one| one.group == "*"),
+            resource: permissions.clone().any(|one| one.resource == "*"),
+            verb: permissions.clone().any(|one| one.verb == "*"),
+        }
+    }
+}
+
 /// Some permissions, of which it can be asked which others they cover: what covers one is looked for, not compared with.
 struct Held<'h, 'a> {
     all: &'h BTreeSet<Permission<'a>>,
+    wildcards: Wildcards,
     /// The resources `*/<subresource>`, by subresource.
     suffixed: BTreeMap<&'a str, &'a str>,
 }
@@ -132,14 +155,15 @@ struct Held<'h, 'a> {
 impl<'h, 'a> Held<'h, 'a> {
     fn of(all: &'h BTreeSet<Permission<'a>>) -> Self {
         let suffixed = all.iter().filter_map(|held| Some((held.resource.strip_prefix("*/")?, held.resource)));
-        Self { all, suffixed: index(suffixed) }
+        let wildcards = Wildcards::of(all.iter().copied());
+        Self { all, wildcards, suffixed: index(suffixed) }
     }
 
     /// Those that cover a permission, it itself included where it is held.
     fn covering(&self, wanted: Permission<'a>) -> impl Iterator<Item = Permission<'a>> {
         let subresource = format::cut(wanted.resource, "/").map(|(_, subresource)| subresource);
         let suffixed = subresource.and_then(|subresource| self.suffixed.get(subresource)).copied();
-        wanted.wider_ones(suffixed).filter(|wide| self.all.contains(wide))
+        wanted.wider_ones(self.wildcards, suffixed).filter(|wide| self.all.contains(wide))
     }
 }
 
@@ -198,7 +222,8 @@ pub(super) fn listed(list: Option<&Vec<String>>) -> &[String] {
 /// Every combination of some PolicyRules. Rules without verbs, groups or resources stand for nothing; `nonResourceURLs`
 /// are not looked at (V6 refuses them).
 pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> BTreeSet<Permission<'a>> {
-    let mut all = BTreeSet::new();
+    // Mostly they come in order, and then to sort them all takes one comparison for each.
+    let mut all = Vec::new();
     for rule in rules {
         let names: Vec<Option<&str>> = match listed(rule.resource_names.as_ref()) {
             // Without names the rule is for every object.
@@ -213,7 +238,7 @@ pub fn permissions<'a>(rules: impl IntoIterator<Item = &'a PolicyRule>) -> BTree
             }
         }
     }
-    all
+    BTreeSet::from_iter(all)
 }
 
 /// [`permissions`], ascending, with texts of their own.
