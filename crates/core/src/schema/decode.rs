@@ -12,7 +12,7 @@ use crate::json::{self, MAX_DEPTH};
 use crate::node::shown;
 
 /// The most objects in one list: many times what a Pod can have. Each costs the same however short it is (E18).
-const ITEMS_MAX: usize = 10_000;
+const ITEMS_MAX: usize = 4_000;
 /// The same for containers, each of which defaults make several times longer before it is hashed.
 const CONTAINERS_MAX: usize = 1_000;
 
@@ -25,7 +25,8 @@ const CONTAINERS_MAX: usize = 1_000;
 ///
 /// # Errors
 /// [`Cause::Type`] for each value of another type, [`Cause::Invalid`] for what is nested deeper than
-/// [`MAX_DEPTH`], [`Cause::TooMany`] for a list of more than 10,000 objects or 1,000 containers. The value is then partly normalised and must not be used.
+/// [`MAX_DEPTH`], [`Cause::TooMany`] for a list of more than 4,000 objects or 1,000 containers. The value is then partly
+/// normalised and must not be used.
 pub fn decode(value: &mut Value, schema: &'static Schema, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let root = Place::new(path.as_str());
     object(value, schema, &root, 1, errors);

@@ -126,7 +126,7 @@ impl<'a> Permission<'a> {
 }
 
 /// The parts for which some permissions have `*`. Most have none, and then one look-up finds everything that covers another.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Wildcards {
     pub group: bool,
     pub resource: bool,
@@ -135,12 +135,12 @@ pub(super) struct Wildcards {
 
 impl Wildcards {
     /// Those of some permissions.
-    pub fn of<'a>(permissions: impl Iterator<Item = Permission<'a>> + Clone) -> Self {
-        Self {
-            group: permissions.clone().any(|one| one.group == "*"),
-            resource: permissions.clone().any(|one| one.resource == "*"),
-            verb: permissions.clone().any(|one| one.verb == "*"),
-        }
+    pub fn of<'a>(permissions: impl Iterator<Item = Permission<'a>>) -> Self {
+        permissions.fold(Self::default(), |used, one| Self {
+            group: used.group || one.group == "*",
+            resource: used.resource || one.resource == "*",
+            verb: used.verb || one.verb == "*",
+        })
     }
 }
 
