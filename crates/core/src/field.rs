@@ -304,7 +304,6 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// [`quoted`] with another quotation mark.
-#[inline(never)]
 pub(crate) fn quoted_in(mark: char, text: &str) -> String {
     let mut quoted = String::new();
     quoted.push(mark);
@@ -347,19 +346,16 @@ pub trait Report {
     fn is_full(&self) -> bool;
 
     /// [`Cause::Required`].
-    #[inline(never)]
     fn required(&mut self, place: &Place<'_>, detail: &str) {
         self.report(Cause::Required, place, None, detail);
     }
 
     /// [`Cause::Forbidden`].
-    #[inline(never)]
     fn forbidden(&mut self, place: &Place<'_>, detail: &str) {
         self.report(Cause::Forbidden, place, None, detail);
     }
 
     /// [`Cause::TooLong`]; the limit is in bytes.
-    #[inline(never)]
     fn too_long(&mut self, place: &Place<'_>, limit: usize) {
         if self.is_full() {
             return;
@@ -368,31 +364,26 @@ pub trait Report {
     }
 
     /// [`Cause::Invalid`], showing `value`.
-    #[inline(never)]
     fn invalid(&mut self, place: &Place<'_>, value: &str, detail: &str) {
         self.report(Cause::Invalid, place, Some(value), detail);
     }
 
     /// [`Cause::Invalid`], showing `number`.
-    #[inline(never)]
     fn invalid_number(&mut self, place: &Place<'_>, number: i64, detail: &str) {
         self.invalid(place, &number.to_string(), detail);
     }
 
     /// [`Cause::Duplicate`], showing `value`.
-    #[inline(never)]
     fn duplicate(&mut self, place: &Place<'_>, value: &str) {
         self.report(Cause::Duplicate, place, Some(value), "");
     }
 
     /// [`Cause::NotFound`], showing `value`.
-    #[inline(never)]
     fn not_found(&mut self, place: &Place<'_>, value: &str, detail: &str) {
         self.report(Cause::NotFound, place, Some(value), detail);
     }
 
     /// [`Cause::NotSupported`], showing `value` and the values that would do.
-    #[inline(never)]
     fn not_supported(&mut self, place: &Place<'_>, value: &str, supported: &[&str]) {
         if self.is_full() {
             return;
@@ -401,7 +392,6 @@ pub trait Report {
     }
 
     /// [`Cause::Invalid`], showing `value`, where something is wrong with it.
-    #[inline(never)]
     fn wrong(&mut self, place: &Place<'_>, value: &str, wrong: Option<&str>) {
         if let Some(detail) = wrong {
             self.invalid(place, value, detail);
@@ -410,7 +400,6 @@ pub trait Report {
 }
 
 impl Report for Vec<FieldError> {
-    #[inline(never)]
     fn report(&mut self, cause: Cause, place: &Place<'_>, value: Option<&str>, detail: &str) {
         if self.is_full() {
             return;

@@ -120,14 +120,12 @@ pub fn has(text: &str, byte: u8) -> bool {
 /// `text` before and after the first `mark` in it.
 ///
 /// For marks of several characters in short texts: the standard library's search would be three kilobytes of module.
-#[inline(never)]
 pub fn cut<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     let place = text.as_bytes().windows(mark.len()).position(|window| window == mark.as_bytes())?;
     Some((text.get(..place)?, text.get(place + mark.len()..)?))
 }
 
 /// Splits `path['key']`; `None` where there is no subscript, or nothing before it.
-#[inline(never)]
 pub fn subscript(path: &str) -> Option<(&str, &str)> {
     let (field, key) = cut(path.strip_suffix("']")?, "['")?;
     (!field.is_empty()).then_some((field, key))

@@ -25,13 +25,11 @@ impl<'v> Node<'v, '_> {
     }
 
     /// The place of the field `key`.
-    #[inline(never)]
     pub(crate) fn at<'s>(&'s self, key: &'s str) -> Place<'s> {
         self.place.child(key)
     }
 
     /// The value of the field `key`.
-    #[inline(never)]
     pub(crate) fn raw(&self, key: &str) -> Option<&'v Value> {
         self.value.as_object()?.get(key).filter(|value| !value.is_null())
     }
@@ -42,49 +40,41 @@ impl<'v> Node<'v, '_> {
     }
 
     /// The field `key`, where it is there.
-    #[inline(never)]
     pub(crate) fn get<'s>(&'s self, key: &'s str) -> Option<Node<'v, 's>> {
         Some(Node { value: self.raw(key)?, place: self.place.child(key) })
     }
 
     /// The field `key`, null where it is not there.
-    #[inline(never)]
     pub(crate) fn part<'s>(&'s self, key: &'s str) -> Node<'v, 's> {
         Node { value: self.raw(key).unwrap_or(&NULL), place: self.place.child(key) }
     }
 
     /// The values in the list `key`.
-    #[inline(never)]
     pub(crate) fn list(&self, key: &str) -> &'v [Value] {
         self.raw(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     /// The items of the list `key`.
-    #[inline(never)]
     pub(crate) fn items<'s>(&'s self, key: &'s str) -> Items<'v, 's> {
         Items::of(self.list(key), &self.place, key)
     }
 
     /// The text of `key`, `""` where there is none.
-    #[inline(never)]
     pub(crate) fn text(&self, key: &str) -> &'v str {
         self.optional_text(key).unwrap_or_default()
     }
 
     /// The text of `key`, where there is one.
-    #[inline(never)]
     pub(crate) fn optional_text(&self, key: &str) -> Option<&'v str> {
         self.raw(key).and_then(Value::as_str)
     }
 
     /// Whether the text of `key` is empty or not there.
-    #[inline(never)]
     pub(crate) fn is_empty(&self, key: &str) -> bool {
         self.text(key).is_empty()
     }
 
     /// Whether the text of `key`, `""` where there is none, is one of `texts`.
-    #[inline(never)]
     pub(crate) fn is_one_of(&self, key: &str, texts: &[&str]) -> bool {
         texts.contains(&self.text(key))
     }
@@ -95,13 +85,11 @@ impl<'v> Node<'v, '_> {
     }
 
     /// The integer of `key`, where there is one.
-    #[inline(never)]
     pub(crate) fn integer(&self, key: &str) -> Option<i64> {
         self.raw(key).and_then(Value::as_i64)
     }
 
     /// The integer of `key`, 0 where there is none.
-    #[inline(never)]
     pub(crate) fn number(&self, key: &str) -> i64 {
         self.integer(key).unwrap_or_default()
     }
@@ -112,43 +100,36 @@ impl<'v> Node<'v, '_> {
     }
 
     /// The flag of `key`, `false` where there is none.
-    #[inline(never)]
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.optional_flag(key).unwrap_or_default()
     }
 
     /// Reports that the field `key` is missing.
-    #[inline(never)]
     pub(crate) fn required(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
         errors.required(&self.place.child(key), detail);
     }
 
     /// Reports that the field `key` may not be set.
-    #[inline(never)]
     pub(crate) fn forbidden(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
         errors.forbidden(&self.place.child(key), detail);
     }
 
     /// Reports what is wrong with the field `key`, showing its text.
-    #[inline(never)]
     pub(crate) fn invalid(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
         errors.invalid(&self.place.child(key), self.text(key), detail);
     }
 
     /// Reports what is wrong with the field `key`, showing its number.
-    #[inline(never)]
     pub(crate) fn invalid_number(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
         errors.invalid_number(&self.place.child(key), self.number(key), detail);
     }
 
     /// Reports that the text of the field `key` is there twice.
-    #[inline(never)]
     pub(crate) fn duplicate(&self, key: &str, errors: &mut Vec<FieldError>) {
         errors.duplicate(&self.place.child(key), self.text(key));
     }
 
     /// Requires that `key` holds a text or a list that is not empty; answers whether it does.
-    #[inline(never)]
     pub(crate) fn require(&self, key: &str, errors: &mut Vec<FieldError>) -> bool {
         let set = match self.raw(key) {
             Some(Value::String(text)) => !text.is_empty(),
@@ -162,13 +143,11 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that `key` holds one of `known`.
-    #[inline(never)]
     pub(crate) fn one_of(&self, key: &str, known: &[&str], errors: &mut Vec<FieldError>) {
         self.one_of_at(key, &self.place.child(key), known, errors);
     }
 
     /// Requires that `key` holds one of `known`; errors are reported at `place`.
-    #[inline(never)]
     pub(crate) fn one_of_at(&self, key: &str, place: &Place<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
         match self.text(key) {
             "" => errors.required(place, &[key, " must be one of: ", &format::joined(known, ", ")].concat()),
@@ -178,7 +157,6 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that `key`, where it holds a text, holds one of `known`.
-    #[inline(never)]
     pub(crate) fn known(&self, key: &str, known: &[&str], errors: &mut Vec<FieldError>) {
         if let Some(value) = self.optional_text(key)
             && !self.is_one_of(key, known)
@@ -188,7 +166,6 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that `key` holds an integer from `low` to `high`, where it holds one.
-    #[inline(never)]
     pub(crate) fn in_range(&self, key: &str, low: i64, high: i64, errors: &mut Vec<FieldError>) {
         if let Some(value) = self.integer(key)
             && !(low..=high).contains(&value)
@@ -198,7 +175,6 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that the text of `key` has the format `format`, where it is there.
-    #[inline(never)]
     pub(crate) fn formatted(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
         if let Some(text) = self.optional_text(key) {
             errors.wrong(&self.place.child(key), text, format(text));
@@ -206,14 +182,12 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that the text of `key`, `""` where there is none, has the format `format`.
-    #[inline(never)]
     pub(crate) fn always_formatted(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
         let text = self.text(key);
         errors.wrong(&self.place.child(key), text, format(text));
     }
 
     /// Requires that the text of `key` has the format `format`, where it is not empty.
-    #[inline(never)]
     pub(crate) fn formatted_unless_empty(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
         if !self.is_empty(key) {
             self.formatted(key, format, errors);
@@ -221,7 +195,6 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that the text of `key` is not empty and has the format `format`.
-    #[inline(never)]
     pub(crate) fn require_formatted(&self, key: &str, format: Format, errors: &mut Vec<FieldError>) {
         if self.require(key, errors) {
             self.formatted(key, format, errors);
@@ -251,7 +224,6 @@ impl<'v, 'p> Iterator for Items<'v, 'p> {
     type Item = Node<'v, 'p>;
 
     // Compiled once, not into every loop.
-    #[inline(never)]
     fn next(&mut self) -> Option<Self::Item> {
         let value = self.left.next()?;
         let place = self.above.item(self.key, self.index);

@@ -60,7 +60,6 @@ pub struct Reason {
 
 impl Reason {
     /// The policy says no ([`Code::Forbidden`]). One call that is compiled once, as there are many.
-    #[inline(never)]
     pub fn forbidden(sidecar_set: Option<&str>, field: FieldPath, problem: String, remedy: &str) -> Self {
         let sidecar_set = sidecar_set.map(str::to_owned);
         Self { sidecar_set, field, problem, remedy: remedy.to_owned(), code: Code::Forbidden }

@@ -64,7 +64,6 @@ pub fn is_pair(sidecar: &Value, list: List) -> bool {
 }
 
 /// The names of the containers that a sidecar becomes in a Pod: its own, or those of its halves.
-#[inline(never)]
 pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
     let name = pod::name(sidecar);
     if is_pair(sidecar, list) { vec![[name, "-1"].concat(), [name, "-2"].concat()] } else { vec![name.to_owned()] }

@@ -294,7 +294,6 @@ fn apply(
 }
 
 /// A reason to refuse the Pod.
-#[inline(never)]
 fn reason(set: Option<&str>, place: &Place<'_>, problem: String, remedy: &str, code: Code) -> Reason {
     Reason { sidecar_set: set.map(str::to_owned), field: place.path(), problem, remedy: remedy.to_owned(), code }
 }

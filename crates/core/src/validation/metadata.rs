@@ -47,7 +47,6 @@ fn check_name(metadata: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) 
 }
 
 /// Checks the annotations of an object: their keys, whose case does not matter, and the size of all of them together.
-#[inline(never)]
 pub(super) fn check_annotations(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let at = object.at("annotations");
     let mut size = 0_usize;

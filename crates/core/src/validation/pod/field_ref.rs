@@ -20,7 +20,6 @@ const CPU_DIVISORS: [&str; 2] = ["1", "1m"];
 const BYTE_DIVISORS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// A `fieldRef`: version v1, and a path that is in `allowed` or one label or annotation.
-#[inline(never)]
 pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &mut Vec<FieldError>) {
     if !reference.require("apiVersion", errors) || !reference.require("fieldPath", errors) {
         return;
@@ -43,7 +42,6 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
 }
 
 /// A `resourceFieldRef`. Where it stands in a volume, it has to name the container.
-#[inline(never)]
 pub(super) fn check_resource(reference: &Node<'_, '_>, in_volume: bool, errors: &mut Vec<FieldError>) {
     let resource = reference.text("resource");
     let hugepages = HUGEPAGES.iter().any(|prefix| resource.starts_with(prefix));

@@ -26,7 +26,6 @@ pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mu
 }
 
 /// The path at which each volume of a list is used; the last one where it is used twice.
-#[inline(never)]
 fn places<'v>(items: &'v [Value], key: &str) -> BTreeMap<&'v str, &'v str> {
     items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))).collect()
 }

@@ -37,7 +37,6 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 /// No two ports of containers that run side by side claim the same port of the host.
-#[inline(never)]
 pub(super) fn check_host_ports(containers: Items<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut taken = BTreeSet::new();
     for container in containers {

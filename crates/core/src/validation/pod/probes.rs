@@ -11,7 +11,6 @@ const PROBE_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 const HOOK_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 
 /// The probes and hooks of a container that may have them.
-#[inline(never)]
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let lifecycle = container.part("lifecycle");
     for key in ["postStart", "preStop"] {
@@ -47,7 +46,6 @@ fn check_probe(probe: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 /// Exactly one of `actions`; the first one is checked, any further one is too many.
-#[inline(never)]
 fn check_action(handler: &Node<'_, '_>, actions: &[&str], errors: &mut Vec<FieldError>) {
     let mut given = false;
     for kind in actions {

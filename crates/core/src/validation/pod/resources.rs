@@ -34,7 +34,6 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 /// The amounts below `key`, by name, where they parse.
-#[inline(never)]
 fn check_amounts<'v>(resources: &Node<'v, '_>, key: &str, errors: &mut Vec<FieldError>) -> BTreeMap<&'v str, Quantity> {
     let list = resources.at(key);
     let mut amounts = BTreeMap::new();

@@ -45,7 +45,6 @@ pub(super) fn check_downward_api(source: &Node<'_, '_>, errors: &mut Vec<FieldEr
 }
 
 /// One file of a downward API source. Kubernetes reports its errors at the source, which is at `place`.
-#[inline(never)]
 pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: Place<'_>, errors: &mut Vec<FieldError>) {
     let file = Node { value: file.value, place };
     file.require("path", errors);

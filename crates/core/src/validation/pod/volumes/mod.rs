@@ -33,13 +33,11 @@ pub(super) struct Volumes<'v>(BTreeMap<&'v str, &'v Value>);
 
 impl Volumes<'_> {
     /// Whether there is a volume called `name`.
-    #[inline(never)]
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
     /// Whether there is a volume called `name` with one of these sources.
-    #[inline(never)]
     pub(super) fn has_source(&self, name: &str, sources: &[&str]) -> bool {
         let volume = self.0.get(name);
         volume.is_some_and(|volume| sources.iter().any(|source| Node::root(volume).has(source)))
@@ -208,7 +206,6 @@ fn check_secret_ref(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 /// The permission bits of a file: 0 to 0777.
-#[inline(never)]
 fn check_mode(source: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
     if !(0..=0o777).contains(&source.number(key)) {
         source.invalid_number(key, "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive", errors);
