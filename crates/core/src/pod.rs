@@ -81,6 +81,17 @@ impl<'a> Pod<'a> {
         json::items(self.object, &["spec", "volumes"])
     }
 
+    /// How many containers, volumes, and entries of containers' lists there are.
+    pub fn parts(self) -> usize {
+        let lists = ["env", "ports", "volumeDevices", "volumeMounts"];
+        let containers = ["containers", "initContainers", "ephemeralContainers"]
+            .into_iter()
+            .flat_map(|list| json::items(self.object, &["spec", list]));
+        let of_containers = containers
+            .map(|container| 1 + lists.iter().map(|list| json::items(container, &[list]).len()).sum::<usize>());
+        self.volumes().len() + of_containers.sum::<usize>()
+    }
+
     /// Whether a Pod that is created gets sidecars: not where it says that it is being deleted (P-2), which the API server
     /// drops from a manifest before it asks any webhook. A `status` says nothing: that is dropped after the webhooks.
     pub fn is_injectable(self) -> bool {
@@ -114,6 +125,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn parts_are_containers_volumes_and_what_containers_list() {
+        let pod = json!({"spec": {
+            "containers": [{"env": [{"name": "a"}, {"name": "b"}], "command": ["c", "d"]}, {"ports": [{}]}],
+            "initContainers": [{"volumeMounts": [{}, {}, {}]}],
+            "ephemeralContainers": [{"volumeDevices": [{}]}],
+            "volumes": [{"name": "v"}, {"name": "w"}],
+            "tolerations": [{}],
+        }});
+        assert_eq!(Pod::decode(&pod).unwrap().parts(), 4 + 2 + 1 + 3 + 1 + 2);
+    }
 
     #[test]
     fn every_field_of_another_shape_is_named() {

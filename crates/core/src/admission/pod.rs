@@ -71,6 +71,10 @@ pub struct Context<'a> {
     pub role: Role,
 }
 
+/// The most containers, volumes, and entries of containers' lists in a Pod that gets sidecars. Each is compared with those
+/// of the sidecars several times (`serviceaccounts.md` E18).
+const PARTS_MAX: usize = 10_000;
+
 /// Injects the `SidecarSet`s that match the Pod, and gives their containers their identities. A Pod that is being deleted
 /// stays as it is (P-2), and so does a mirror Pod; the `status` of a new Pod is not looked at.
 ///
@@ -133,6 +137,10 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         reasons.extend(identity::without(request.object, gate));
         return unless(reasons, Verdict::Unchanged.into());
     }
+    if pod.parts() > PARTS_MAX {
+        reasons.push(too_many_parts());
+        return Err(reasons);
+    }
     let how = inject::Context {
         now: context.now,
         sort_by_name: context.gates.sort_sidecar_containers_by_name,
@@ -168,6 +176,18 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
 
 fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>> {
     if reasons.is_empty() { Ok(outcome) } else { Err(reasons) }
+}
+
+fn too_many_parts() -> Reason {
+    Reason {
+        sidecar_set: None,
+        field: FieldPath::new("spec"),
+        problem: format!(
+            "has more than {PARTS_MAX} containers, volumes, mounts, devices, ports and variables of containers"
+        ),
+        remedy: "use fewer, or change the Pod's labels so that no SidecarSet matches it".to_owned(),
+        code: Code::Forbidden,
+    }
 }
 
 fn undecodable(error: FieldError) -> Reason {
@@ -286,6 +306,23 @@ mod tests {
             "name": "p", "labels": {"app": "x"}, "finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"
         }});
         assert_eq!(admitted_with(&going, Role::Inject).verdict, Verdict::Unchanged);
+    }
+
+    #[rstest]
+    #[case::as_many_as_allowed(PARTS_MAX - 1, true)]
+    #[case::one_more(PARTS_MAX, false)]
+    fn e18_a_pod_of_too_many_parts_gets_no_sidecars(#[case] volumes: usize, #[case] expected: bool) {
+        let volumes: Vec<Value> = (0..volumes).map(|index| json!({"name": format!("v{index}")})).collect();
+        let parts = json!({"spec": {"containers": [{"name": "app"}], "volumes": volumes}});
+        let verdict = admitted_with(&parts, Role::Inject).verdict;
+        assert_eq!(matches!(verdict, Verdict::Mutated(_)), expected);
+        if let Verdict::Refused(refusal) = verdict {
+            let shown: Vec<String> = refusal.reasons().map(ToString::to_string).collect();
+            assert_eq!(shown, [
+                "spec: has more than 10000 containers, volumes, mounts, devices, ports and variables of containers; \
+                 use fewer, or change the Pod's labels so that no SidecarSet matches it"
+            ]);
+        }
     }
 
     #[test]
