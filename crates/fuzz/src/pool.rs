@@ -1,0 +1,145 @@
+//! What goes from one document of a corpus into another: its keys, its values, and values that are extreme.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// The longest value that goes from one document into another, in bytes as JSON.
+const VALUE_MAX: usize = 8 << 10;
+/// How deep the deepest value is. Deeper ones would end the stack of the harness; brackets in the bytes of a payload go
+/// deeper.
+const DEPTH: usize = 200;
+
+/// A place in something whose length is not known yet: a share of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot(pub u32);
+
+impl Spot {
+    /// Any place.
+    pub fn any() -> impl Strategy<Value = Self> + Clone {
+        any::<u32>().prop_map(Self)
+    }
+
+    /// The place in something that is so long: below `length`, or 0.
+    pub fn index(self, length: usize) -> usize {
+        usize::try_from(u128::from(self.0) * (length as u128) >> 32).unwrap_or_default()
+    }
+
+    /// The item at this place.
+    pub fn of<T>(self, items: &[T]) -> Option<&T> {
+        items.get(self.index(items.len()))
+    }
+}
+
+/// The parts of all documents.
+#[derive(Debug, Default)]
+pub struct Pool {
+    /// Every key.
+    pub keys: Vec<String>,
+    /// Every value that is not too long, once.
+    pub values: Vec<Value>,
+    /// Values that no document has.
+    pub extremes: Vec<Value>,
+    like: BTreeMap<String, Vec<Value>>,
+}
+
+impl Pool {
+    /// The pool of these documents.
+    pub fn new<'a>(documents: impl IntoIterator<Item = &'a Value>) -> Self {
+        let (mut values, mut like) = (BTreeMap::new(), BTreeMap::new());
+        for document in documents {
+            collect("", document, &mut values, &mut like);
+        }
+        let once = |values: BTreeMap<String, Value>| values.into_values().collect::<Vec<_>>();
+        let like: BTreeMap<String, Vec<Value>> = like.into_iter().map(|(key, values)| (key, once(values))).collect();
+        let keys: BTreeSet<&String> = like.keys().filter(|key| !key.is_empty()).collect();
+        Self { keys: keys.into_iter().cloned().collect(), values: once(values), extremes: extremes(), like }
+    }
+
+    /// The values that stand somewhere under this key.
+    pub fn like(&self, key: &str) -> &[Value] {
+        self.like.get(key).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Collects values by their text. The entries of a list count as values of the list's key.
+fn collect(
+    key: &str,
+    value: &Value,
+    values: &mut BTreeMap<String, Value>,
+    like: &mut BTreeMap<String, BTreeMap<String, Value>>,
+) {
+    let text = value.to_string();
+    if text.len() <= VALUE_MAX {
+        like.entry(key.to_owned()).or_default().insert(text.clone(), value.clone());
+        values.insert(text, value.clone());
+    }
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect(key, item, values, like)),
+        Value::Object(members) => members.iter().for_each(|(key, member)| collect(key, member, values, like)),
+        _ => {}
+    }
+}
+
+/// Values of every type that are the longest, shortest, deepest, largest or oddest of their kind.
+fn extremes() -> Vec<Value> {
+    let numbers = [
+        "0", "-0", "-0.0", "-1", "1.0", "0.1", "1e3", "32767", "65536", "2147483648", "4294967296",
+        "9223372036854775807", "9223372036854775808", "-9223372036854775809", "18446744073709551616",
+        "1234567890123456789012345", "1e400", "-1e400", "1e-400", "1e9999999999", "0.00000000000000000000000001",
+    ];
+    let texts = [
+        "", " ", "\0", "\u{202e}", "\u{feff}", "\u{fffd}", "\u{10ffff}", "e\u{301}", "ﬀ", "İ", "\u{2028}\r\n\t", "\"\\/",
+        ".", "..", "../..", "/", "*", "-", "_", "a.b/c", "a/b/c", "/a", "a/", "kubernetes.io/x", "A", "-a", "a-", "a..b",
+        "true", "null", "{}", "[]", "{\"a\":", "0", "-1", "007", "100%", "101%", "-1%", "50 %", "1e9", "9223372036854775808",
+        "1e4096", "1e4097", "1Ki", "0.5m", "9999999999999999999999Ei", "1h-1m", "2562047h48m", "-1s", "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:60Z", "2026-02-30T00:00:00+99:99", ".*", "(", "(a{1000}){1000}", "[[:alpha:]", "(?i)a|b", "\\pL", "$(A)",
+        "$$(A)", "$(", "cpu*2", "max(cpu", "status.podIP", "metadata.annotations['a']", "metadata.labels['']",
+        "https://", "https://[::1]:99999/%zz", "http://user@host/?q#f", "registry:5000/a/b:c@sha256:00", "pillion-bundle-3:",
+        "pillion-bundle-4:a:b", "system:serviceaccount:a:b", "kube-system", "v1", "apps.kruise.io/v1beta1", "Always",
+    ];
+    let deep = |wrap: fn(Value) -> Value| (0..DEPTH).fold(Value::Null, |inner, _| wrap(inner));
+    let members = |count: usize| (0..count).map(|index| (format!("k{index}"), json!("v"))).collect::<Map<_, _>>();
+    let numbers = numbers.into_iter().filter_map(|text| serde_json::from_str(text).ok());
+    let long = [("a", 253), ("a", 254), ("a", 64), ("é", 200), ("a.", 127), ("a", 70_000), ("\u{1}", 5_000), ("(", 3_000)];
+    numbers
+        .chain(texts.into_iter().map(Value::from))
+        .chain(long.into_iter().map(|(text, times)| text.repeat(times).into()))
+        .chain([json!(null), json!(true), json!(false), json!([]), json!({}), json!([null]), json!([[]]), json!({"": ""})])
+        .chain([deep(|inner| json!([inner])), deep(|inner| json!({"a": inner}))])
+        .chain([json!(vec![0; 5_000]), json!(vec![json!({}); 2_000]), json!(vec!["a"; 2_000]), members(2_000).into()])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0, 3, 0)]
+    #[case(u32::MAX, 3, 2)]
+    #[case(u32::MAX / 2, 3, 1)]
+    #[case(u32::MAX, 0, 0)]
+    fn a_spot_is_a_share_of_the_length(#[case] share: u32, #[case] length: usize, #[case] index: usize) {
+        assert_eq!(Spot(share).index(length), index);
+    }
+
+    #[test]
+    fn a_pool_has_each_key_and_value_once() {
+        let pool = Pool::new(&[json!({"a": ["x", "y"]}), json!({"b": {"a": "x"}})]);
+        assert_eq!(pool.keys, ["a", "b"]);
+        assert_eq!(pool.like("a"), [json!("x"), json!("y"), json!(["x", "y"])]);
+        assert_eq!(pool.values.iter().filter(|value| **value == "x").count(), 1);
+        assert!(pool.like("c").is_empty());
+    }
+
+    #[test]
+    fn every_extreme_is_json() {
+        let extremes = Pool::new([]).extremes;
+        assert!(extremes.iter().filter(|value| value.is_number()).count() > 15, "every literal can be read");
+        assert!(extremes.iter().all(|value| value.to_string().len() < 100_000));
+    }
+}
