@@ -146,13 +146,15 @@ fn decoded(document: &Value) -> Option<BTreeMap<String, SidecarSet>> {
     (sets.len() == manifests(document).len()).then_some(sets)
 }
 
-/// The same document with its SidecarSets in the settings instead of the bundle; none if a bundle would not hold them.
-pub fn unbundled(document: &Value) -> Option<Value> {
-    decoded(document)?;
-    let mut document = document.clone();
-    let sets = document.as_object_mut()?.remove(BUNDLE)?;
-    let settings = document.get_mut("settings")?.as_object_mut()?;
-    settings.insert("sidecarSets".to_owned(), sets).is_none().then_some(document)
+/// The same document twice: with a bundle as it is made of SidecarSets that users write, and with these SidecarSets in the
+/// settings. None if a bundle would not hold them.
+pub fn both_ways(document: &Value) -> Option<[Value; 2]> {
+    let sets: Vec<SidecarSet> = decoded(document)?.into_values().collect();
+    let mut unbundled = document.clone();
+    let manifests = unbundled.as_object_mut()?.remove(BUNDLE)?;
+    let settings = unbundled.get_mut("settings")?.as_object_mut()?;
+    let is_new = settings.insert("sidecarSets".to_owned(), manifests).is_none();
+    is_new.then(|| [with_bundle(document.clone(), &bundle::write(&sets)), unbundled])
 }
 
 #[cfg(test)]
@@ -190,7 +192,8 @@ mod tests {
 
     #[test]
     fn the_same_sets_can_stand_in_the_settings() {
-        let unbundled = unbundled(&document()).unwrap();
+        let [bundled, unbundled] = both_ways(&document()).unwrap();
+        assert!(bundled["settings"]["bundle"].as_str().unwrap().starts_with(PREFIX));
         assert_eq!(unbundled["settings"]["sidecarSets"], document()["bundle"]);
         assert!(unbundled.get("bundle").is_none());
     }

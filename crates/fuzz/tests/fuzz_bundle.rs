@@ -23,8 +23,8 @@ fn e18_a_bundle_does_what_its_sidecar_sets_do_or_is_refused() -> anyhow::Result<
     let pool = Pool::new(inputs.iter().map(|named| &named.input));
     Target("bundle").run(&inputs, bundle::documents(&inputs, &pool), |document| {
         bundle::check(document)?;
-        let Some(bundled) = response(&policy, document)? else { return Ok(()) };
-        let Some(unbundled) = bundle::unbundled(document) else { return Ok(()) };
+        let Some([bundled, unbundled]) = bundle::both_ways(document) else { return policy.answer(document).map(drop) };
+        let Some(bundled) = response(&policy, &bundled)? else { return Ok(()) };
         let Some(unbundled) = response(&policy, &unbundled)? else { return Ok(()) };
         anyhow::ensure!(
             bundled.mutated_object == unbundled.mutated_object && bundled.code == unbundled.code,
