@@ -24,8 +24,18 @@ const CHANGES_MAX: usize = 4;
 const BUNDLE: &str = "bundle";
 /// Numbers, tags and lengths that a section could have.
 const WORDS: [&[u8]; 12] = [
-    b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x01\0\0\0", b"\0\0\x01\0", b"\x40\0\0\0", b"ANCH", b"ROWS", b"SETS", b"hash",
-    b"more", b"More",
+    b"\0\0\0\0",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\x7f",
+    b"\x01\0\0\0",
+    b"\0\0\x01\0",
+    b"\x40\0\0\0",
+    b"ANCH",
+    b"ROWS",
+    b"SETS",
+    b"hash",
+    b"more",
+    b"More",
 ];
 /// Parts of the text of a bundle.
 const TEXTS: [&[u8]; 8] = [b"A", b"AAAA", b"____", b"-", b":", b"=", b"pillion-bundle-3:", b"\x7f"];

@@ -19,8 +19,30 @@ use crate::sequence::{Edit, edits};
 const CHANGES_MAX: usize = 8;
 /// Parts of JSON that are put between the bytes of a payload.
 const WORDS: [&[u8]; 24] = [
-    b"{", b"}", b"[", b"]", b"\"", b",", b":", b"\\", b"\\u0000", b"\\ud800", b"\\udc00\\ud800", b"\xff", b"\xc3", b"\xed\xa0\x80",
-    b"\xef\xbb\xbf", b"\0", b" ", b"null", b"-", b"1e999", b"1E+", b"[[[[[[[[", b"{\"a\":{\"a\":", b"\"request\":{},",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b",",
+    b":",
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"\\udc00\\ud800",
+    b"\xff",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\xef\xbb\xbf",
+    b"\0",
+    b" ",
+    b"null",
+    b"-",
+    b"1e999",
+    b"1E+",
+    b"[[[[[[[[",
+    b"{\"a\":{\"a\":",
+    b"\"request\":{},",
 ];
 
 /// A call of the module.
@@ -94,7 +116,10 @@ mod tests {
         let call = Call::of(&json!({"request": {"uid": "x"}, "settings": {"role": "Inject"}})).unwrap();
         assert_eq!((call.function.as_str(), call.payload.len() as u64), ("validate", 53));
         let call = Call::of(&json!({"settings": {"role": "Inject"}})).unwrap();
-        assert_eq!((call.function.as_str(), call.payload.as_slice()), ("validate_settings", &br#"{"role":"Inject"}"#[..]));
+        assert_eq!(
+            (call.function.as_str(), call.payload.as_slice()),
+            ("validate_settings", &br#"{"role":"Inject"}"#[..])
+        );
     }
 
     #[test]

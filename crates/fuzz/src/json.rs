@@ -191,7 +191,9 @@ fn retyped(value: &mut Value, which: Spot) {
     let old = value.take();
     *value = match old {
         Value::Null => [Value::Bool(false), "".into(), 0.into()].get(which.index(3)).cloned().unwrap_or_default(),
-        Value::Bool(flag) => [flag.to_string().into(), i32::from(flag).into()].get(which.index(2)).cloned().unwrap_or_default(),
+        Value::Bool(flag) => {
+            [flag.to_string().into(), i32::from(flag).into()].get(which.index(2)).cloned().unwrap_or_default()
+        }
         Value::Number(number) => number.to_string().into(),
         Value::String(text) => serde_json::from_str(&text).unwrap_or_else(|_| vec![text].into()),
         Value::Array(items) => {

@@ -182,7 +182,10 @@ mod tests {
 
     #[test]
     fn every_input_of_the_corpus_is_checked() {
-        let corpus = [Named { name: "small.json".to_owned(), input: json!(1) }, Named { name: "large.json".to_owned(), input: json!(500) }];
+        let corpus = [
+            Named { name: "small.json".to_owned(), input: json!(1) },
+            Named { name: "large.json".to_owned(), input: json!(500) },
+        ];
         let error = Target("self-test").replay(&corpus, small).unwrap_err();
         assert_eq!(format!("{error:#}"), "self-test: large.json: 500 is too large");
     }

@@ -13,10 +13,70 @@ use serde_json::Value;
 
 /// What both languages are made of.
 const WORDS: [&str; 64] = [
-    "cpu", "memory", "CPU", "Memory", "max(", "min(", "MAX(", "(", ")", ",", "+", "-", "*", "/", " ", "\t", "0", "1", "2", "0.5", "1.5",
-    "50%", "1e3", "1e999", "200m", "1Gi", "100Mi", "9223372036854775807", "9223372036854775808", ".", "%", "e", "cpux", "é", "\0", "\u{2028}",
-    "[", "]", "^", "$", "|", "?", "{2}", "{2,}", "{1,1000}", "{1001}", "(?i)", "(?:", "(?P<a>", "\\", "\\d", "\\pL", "\\Q", "\\x{10ffff}",
-    "\\x41", "[[:alpha:]]", "[^a-z]", "a-", ".*", "+?", "*?", "\\b", "(a{1000}){10}", "sidecar.istio.io/",
+    "cpu",
+    "memory",
+    "CPU",
+    "Memory",
+    "max(",
+    "min(",
+    "MAX(",
+    "(",
+    ")",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    " ",
+    "\t",
+    "0",
+    "1",
+    "2",
+    "0.5",
+    "1.5",
+    "50%",
+    "1e3",
+    "1e999",
+    "200m",
+    "1Gi",
+    "100Mi",
+    "9223372036854775807",
+    "9223372036854775808",
+    ".",
+    "%",
+    "e",
+    "cpux",
+    "é",
+    "\0",
+    "\u{2028}",
+    "[",
+    "]",
+    "^",
+    "$",
+    "|",
+    "?",
+    "{2}",
+    "{2,}",
+    "{1,1000}",
+    "{1001}",
+    "(?i)",
+    "(?:",
+    "(?P<a>",
+    "\\",
+    "\\d",
+    "\\pL",
+    "\\Q",
+    "\\x{10ffff}",
+    "\\x41",
+    "[[:alpha:]]",
+    "[^a-z]",
+    "a-",
+    ".*",
+    "+?",
+    "*?",
+    "\\b",
+    "(a{1000}){10}",
+    "sidecar.istio.io/",
 ];
 /// Amounts that a container may have.
 const AMOUNTS: [&str; 6] = ["0", "1n", "200m", "1.5", "100Mi", "7Ei"];
@@ -57,7 +117,10 @@ fn expression(text: &str) -> anyhow::Result<()> {
             }
             for cased in &cased {
                 let other = cased.as_ref().map(|cased| cased.evaluate(slot, &amount));
-                ensure!(matches!(&other, Ok(Ok(other)) if *other == result), "in another case it is {other:?}, not {result}");
+                ensure!(
+                    matches!(&other, Ok(Ok(other)) if *other == result),
+                    "in another case it is {other:?}, not {result}"
+                );
             }
         }
     }
