@@ -99,7 +99,7 @@ fn manifests(document: &Value) -> &[Value] {
 /// document, the others in the bundle that is made of these.
 pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value = Value> + 'a {
     let damage = prop_oneof![Just(None), Damage::any().prop_map(Some)];
-    (Spot::any(), vec(changes(), 0..=CHANGES_MAX), damage).prop_map(|(which, changes, damage)| {
+    (Spot::any(), changes(CHANGES_MAX), damage).prop_map(|(which, changes, damage)| {
         let mut document = which.of(corpus).map(|named| named.input.clone()).unwrap_or_default();
         changes.iter().for_each(|change| change.apply(&mut document, pool));
         let Some(damage) = damage else { return document };

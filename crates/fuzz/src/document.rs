@@ -15,7 +15,7 @@ use crate::json::changes;
 use crate::pool::{Pool, Spot};
 use crate::sequence::{Edit, edits};
 
-/// The most changes of a document, and of its bytes.
+/// The most changes of a document.
 const CHANGES_MAX: usize = 8;
 /// Parts of JSON that are put between the bytes of a payload.
 const WORDS: [&[u8]; 24] = [
@@ -100,7 +100,7 @@ fn damaged(document: &Value, edits: &[Edit<u8>], others: &[Vec<u8>]) -> anyhow::
 pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value = Value> + 'a {
     let words: Vec<Vec<u8>> = WORDS.iter().map(|word| word.to_vec()).collect();
     let bytes = prop_oneof![7 => Just(Vec::new()), 1 => vec(edits(words, any::<u8>()), 1..4)];
-    (Spot::any(), vec(changes(), 1..=CHANGES_MAX), bytes).prop_map(|(which, changes, bytes)| {
+    (Spot::any(), changes(CHANGES_MAX), bytes).prop_map(|(which, changes, bytes)| {
         let mut document = which.of(corpus).map(|named| named.input.clone()).unwrap_or_default();
         changes.iter().for_each(|change| change.apply(&mut document, pool));
         if bytes.is_empty() { document } else { damaged(&document, &bytes, &[]).unwrap_or(document) }

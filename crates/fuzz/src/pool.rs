@@ -42,6 +42,7 @@ pub struct Pool {
     /// Values that no document has.
     pub extremes: Vec<Value>,
     like: BTreeMap<String, Vec<Value>>,
+    fields: BTreeMap<String, Vec<String>>,
 }
 
 impl Pool {
@@ -52,14 +53,20 @@ impl Pool {
             collect("", document, &mut values, &mut like);
         }
         let once = |values: BTreeMap<String, Value>| values.into_values().collect::<Vec<_>>();
+        let fields = fields(&like);
         let like: BTreeMap<String, Vec<Value>> = like.into_iter().map(|(key, values)| (key, once(values))).collect();
         let keys: BTreeSet<&String> = like.keys().filter(|key| !key.is_empty()).collect();
-        Self { keys: keys.into_iter().cloned().collect(), values: once(values), extremes: extremes(), like }
+        Self { keys: keys.into_iter().cloned().collect(), values: once(values), extremes: extremes(), like, fields }
     }
 
     /// The values that stand somewhere under this key.
     pub fn like(&self, key: &str) -> &[Value] {
         self.like.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys that objects have which stand somewhere under this key.
+    pub fn fields(&self, key: &str) -> &[String] {
+        self.fields.get(key).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -80,6 +87,15 @@ fn collect(
         Value::Object(members) => members.iter().for_each(|(key, member)| collect(key, member, values, like)),
         _ => {}
     }
+}
+
+/// The keys of the objects among values that are sorted by where they stand.
+fn fields(like: &BTreeMap<String, BTreeMap<String, Value>>) -> BTreeMap<String, Vec<String>> {
+    let keys = |values: &BTreeMap<String, Value>| {
+        let keys: BTreeSet<&String> = values.values().filter_map(Value::as_object).flat_map(Map::keys).collect();
+        keys.into_iter().cloned().collect()
+    };
+    like.iter().map(|(key, values)| (key.clone(), keys(values))).collect()
 }
 
 /// Values of every type that are the longest, shortest, deepest, largest or oddest of their kind.
@@ -232,6 +248,7 @@ mod tests {
         assert_eq!(pool.like("a"), [json!("x"), json!("y"), json!(["x", "y"])]);
         assert_eq!(pool.values.iter().filter(|value| **value == "x").count(), 1);
         assert!(pool.like("c").is_empty());
+        assert_eq!(pool.fields("b"), ["a"]);
     }
 
     #[test]
