@@ -22,6 +22,8 @@ use crate::sequence::{Edit, edits};
 const CHANGES_MAX: usize = 4;
 /// The key of a document that holds SidecarSets.
 const BUNDLE: &str = "bundle";
+/// The length of the checksum of a bundle, in hexadecimal digits.
+const CHECKSUM: usize = 32;
 /// Numbers, tags and lengths that a section could have.
 const WORDS: [&[u8]; 12] = [
     b"\0\0\0\0",
@@ -63,12 +65,16 @@ impl Damage {
         match self {
             Self::Text(edits) => {
                 let mut bytes = text.into_bytes();
-                edits.iter().for_each(|edit| edit.apply(&mut bytes, &[]));
+                for edit in edits {
+                    edit.apply(&mut bytes, &[]);
+                }
                 String::from_utf8_lossy(&bytes).into_owned()
             }
             Self::Opened(edits) => match opened(&text) {
                 Some(mut bytes) => {
-                    edits.iter().for_each(|edit| edit.apply(&mut bytes, &[]));
+                    for edit in edits {
+                        edit.apply(&mut bytes, &[]);
+                    }
                     closed(&bytes)
                 }
                 None => text,
@@ -86,8 +92,8 @@ fn opened(text: &str) -> Option<Vec<u8>> {
 /// The text of a bundle of these bytes.
 fn closed(bytes: &[u8]) -> String {
     let data = URL_SAFE_NO_PAD.encode(bytes);
-    let checksum: String = Sha256::digest(data.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    [PREFIX, &checksum, ":", &data].concat()
+    let digest = format!("{:x}", Sha256::digest(data.as_bytes()));
+    [PREFIX, digest.get(..CHECKSUM).unwrap_or_default(), ":", &data].concat()
 }
 
 /// The SidecarSets of a document.
@@ -101,7 +107,9 @@ pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value
     let damage = prop_oneof![Just(None), Damage::any().prop_map(Some)];
     (Spot::any(), changes(CHANGES_MAX), damage).prop_map(|(which, changes, damage)| {
         let mut document = which.of(corpus).map(|named| named.input.clone()).unwrap_or_default();
-        changes.iter().for_each(|change| change.apply(&mut document, pool));
+        for change in &changes {
+            change.apply(&mut document, pool);
+        }
         let Some(damage) = damage else { return document };
         let sets: Vec<SidecarSet> = manifests(&document).iter().cloned().map(SidecarSet::from_decoded).collect();
         with_bundle(document, &damage.of(bundle::write(&sets)))

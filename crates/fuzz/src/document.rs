@@ -90,7 +90,9 @@ fn input(document: &Value) -> Input {
 /// The same call with other bytes, if the document can be written.
 fn damaged(document: &Value, edits: &[Edit<u8>], others: &[Vec<u8>]) -> anyhow::Result<Value> {
     let Call { function, mut payload, .. } = Call::of(document)?;
-    edits.iter().for_each(|edit| edit.apply(&mut payload, others));
+    for edit in edits {
+        edit.apply(&mut payload, others);
+    }
     let bytes: String = payload.into_iter().map(char::from).collect();
     let objects = document.get("objects").cloned().unwrap_or_else(|| json!([]));
     Ok(json!({"function": function, "bytes": bytes, "objects": objects}))
@@ -102,7 +104,9 @@ pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value
     let bytes = prop_oneof![7 => Just(Vec::new()), 1 => vec(edits(words, any::<u8>()), 1..4)];
     (Spot::any(), changes(CHANGES_MAX), bytes).prop_map(|(which, changes, bytes)| {
         let mut document = which.of(corpus).map(|named| named.input.clone()).unwrap_or_default();
-        changes.iter().for_each(|change| change.apply(&mut document, pool));
+        for change in &changes {
+            change.apply(&mut document, pool);
+        }
         if bytes.is_empty() { document } else { damaged(&document, &bytes, &[]).unwrap_or(document) }
     })
 }

@@ -288,7 +288,9 @@ mod tests {
         for _ in 0..500 {
             let mut document = start.clone();
             let changes = strategy.new_tree(&mut runner).unwrap().current();
-            changes.iter().for_each(|change| change.apply(&mut document, &pool));
+            for change in &changes {
+                change.apply(&mut document, &pool);
+            }
             let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
             assert_eq!(keys, ["request", "settings"]);
         }

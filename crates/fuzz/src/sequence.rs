@@ -96,7 +96,9 @@ pub fn changed_texts(texts: &[String], words: &[&str], most: usize) -> impl Stra
     let pieced = vec(select(words.clone()), 0..24).prop_map(|words| words.concat());
     let start = prop_oneof![3 => select(others.clone()), 1 => pieced];
     (start, vec(edits(words, any::<char>()), 0..=most)).prop_map(move |(mut text, edits)| {
-        edits.iter().for_each(|edit| edit.apply(&mut text, &others));
+        for edit in &edits {
+            edit.apply(&mut text, &others);
+        }
         text.into_iter().collect()
     })
 }

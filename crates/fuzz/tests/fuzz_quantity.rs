@@ -112,12 +112,11 @@ fn rounds(quantity: &Quantity) -> anyhow::Result<()> {
     ensure!(milli.round_up_to_milli() == milli && whole.round_up_to_whole() == whole, "{quantity} is rounded twice");
     ensure!(quantity.is_whole() == (whole == *quantity), "{quantity} is whole, or rounds to {whole}");
     [&milli, &whole, &quantity.negated()].into_iter().try_for_each(prints)?;
-    match quantity.to_milli_ceil() {
-        Some(count) => {
-            ensure!(Quantity::from_milli(count, Format::DecimalSi) == milli, "{count} thousandths are not {milli}")
-        }
-        None => ensure!(positive(&milli) > Quantity::from_milli(i64::MAX, Format::DecimalSi), "{milli} has 64 bits"),
-    }
+    let is_expected = quantity.to_milli_ceil().map_or_else(
+        || positive(&milli) > Quantity::from_milli(i64::MAX, Format::DecimalSi),
+        |count| Quantity::from_milli(count, Format::DecimalSi) == milli,
+    );
+    ensure!(is_expected, "{milli} is {:?} thousandths", quantity.to_milli_ceil());
     Ok(())
 }
 
