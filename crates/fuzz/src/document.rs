@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_document_is_a_call() {
         let call = Call::of(&json!({"request": {"uid": "x"}, "settings": {"role": "Inject"}})).unwrap();
-        assert_eq!((call.function.as_str(), call.payload.len() as u64), ("validate", 53));
+        assert_eq!((call.function.as_str(), call.payload.len() as u64), ("validate", 52));
         let call = Call::of(&json!({"settings": {"role": "Inject"}})).unwrap();
         assert_eq!(
             (call.function.as_str(), call.payload.as_slice()),
