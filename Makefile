@@ -24,7 +24,7 @@ BASELINE := $(TARGET_DIR)/baseline/$(TARGET)/dist/pillion_accept_everything.wasm
 # The module that goes into pillion, and that the tests run: the one that `make` has just built.
 export PILLION_MODULE := $(CURDIR)/policy.wasm
 
-.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster servers run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
+.PHONY: pillion fmt lint unit-tests e2e-tests test test-cluster fuzz servers run bench bench-docs bench-counts cost bench-load bench-scale bench-scale-docs load size deny tools clean
 
 # What cargo makes is the module that is tested, measured, embedded and released. Kubewarden's release workflow builds it
 # the same way.
@@ -76,6 +76,13 @@ test: tools
 # Some of them run the command beside the cluster, which cargo builds for tests of its own package alone.
 test-cluster: pillion servers
 	$(CARGO) test --workspace --locked --features pillion-testenv/cluster --test 'cluster_*'
+
+# Generated inputs for the module and the parsers of the core, FUZZ_SECONDS for each of five targets, one after the other.
+# FUZZ_SEED=1000 makes others, FUZZ_FLAGS="--test fuzz_bundle" runs one target.
+FUZZ_SECONDS ?= 60
+FUZZ_FLAGS ?= --test 'fuzz_*'
+fuzz: policy.wasm
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --no-fail-fast $(FUZZ_FLAGS) -- --nocapture
 
 servers:
 	@testenv/build

@@ -162,6 +162,8 @@ fn finish(slot: Slot, result: Operand) -> Result<Quantity, ExpressionError> {
             let bytes = arithmetic::to_i64_ceil(number).ok_or(overflow)?;
             Ok(Quantity::from_units(bytes, Format::DecimalSi))
         }
+        // Kubernetes cuts off what does not fit into 64 bits, or computes with something else.
+        (_, Operand::Quantity(quantity)) if quantity.to_i64_ceil().is_none() => Err(overflow),
         (Slot::Cpu, Operand::Quantity(quantity)) => Ok(quantity),
         (Slot::Memory, Operand::Quantity(quantity)) => Ok(quantity.round_up_to_whole()),
         // Only a check has unknown values, and it does not come here.

@@ -145,6 +145,8 @@ fn e6_e8_syntax_errors_name_the_column(#[case] text: &str, #[case] expected: &st
 #[case(Slot::Cpu, "100m/1e-300", ExpressionError::Overflow { column: 5 })]
 #[case(Slot::Cpu, "1e16", ExpressionError::Overflow { column: 1 })]
 #[case(Slot::Memory, "1e19", ExpressionError::Overflow { column: 1 })]
+#[case(Slot::Cpu, "10000000000000000000000m", ExpressionError::Overflow { column: 1 })]
+#[case(Slot::Memory, "9000P + 8192Pi", ExpressionError::Overflow { column: 1 })]
 #[case(Slot::Cpu, "-1", ExpressionError::Negative("-1".to_owned()))]
 #[case(Slot::Memory, "1Mi - 1Gi", ExpressionError::Negative("-1023Mi".to_owned()))]
 fn q6_q7_what_no_value_can_cure_is_an_error_at_the_sidecar_set(

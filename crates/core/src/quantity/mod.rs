@@ -16,7 +16,8 @@ use serde_json::Value;
 use crate::format;
 use magnitude::Magnitude;
 
-/// The most digits that a quantity may be written with, and the largest power of ten that it may be multiplied by.
+/// The most digits that a quantity may be written with, and the largest power of ten that it may be multiplied by; also in
+/// the text that Kubernetes stores for it.
 pub const MAX_DIGITS: usize = 4_096;
 
 /// Which suffixes a quantity is printed with. A value keeps the format that it was written in.
@@ -46,7 +47,9 @@ pub enum QuantityError {
     )]
     Suffix(String),
     /// More digits or a larger exponent than [`MAX_DIGITS`].
-    #[error("too long: a quantity may have at most {MAX_DIGITS} digits and an exponent of at most {MAX_DIGITS}")]
+    #[error(
+        "too long: a quantity may have at most {MAX_DIGITS} digits and an exponent of at most {MAX_DIGITS}, also as Kubernetes prints it"
+    )]
     TooLarge,
     /// JSON of another type.
     #[error("must be a string or a number, not {0}")]

@@ -119,7 +119,19 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
         }
         Suffix::Binary { steps } => binary(digits, decimals, steps)?,
     };
-    Ok(Quantity::new(parts.negative, magnitude, format, keeps_text.then(|| text.into())))
+    let quantity = Quantity::new(parts.negative, magnitude, format, keeps_text.then(|| text.into()));
+    if is_readable(&quantity) { Ok(quantity) } else { Err(QuantityError::TooLarge) }
+}
+
+/// Whether the text that Kubernetes stores for it is within the limits, too: `100e4096` is stored as `1e4098`.
+fn is_readable(quantity: &Quantity) -> bool {
+    if quantity.magnitude.digits() <= MAX_DIGITS {
+        return true;
+    }
+    let text = quantity.to_string();
+    let parts = split(&text);
+    let exponent = parts.suffix.strip_prefix(['e', 'E']).and_then(|exponent| exponent.parse::<usize>().ok());
+    parts.whole.len() + parts.fraction.len() <= MAX_DIGITS && exponent.is_none_or(|exponent| exponent <= MAX_DIGITS)
 }
 
 /// The value of `digits * 10^-decimals * 1024^steps`: at most 2⁶³-1, and decimal where it is below one.

@@ -232,9 +232,22 @@ fn digits_and_exponents_are_exact_up_to_the_limit_and_errors_beyond() {
     assert!(Quantity::parse("1e4294967296").is_err(), "wraps around to 1e0 in Kubernetes");
     assert_eq!(q(&format!("{longest}Ki")), q("8Ei"), "binary values are capped");
     assert_eq!(q(&format!("{longest}e-5000")).to_string(), "1e-9");
-    let largest = q(&format!("{longest}e4096"));
+    let largest = q(&format!("{longest}e4095"));
+    assert_eq!(q(&largest.to_string()), largest);
     let sums = std::iter::successors(Some(largest), |sum| sum.checked_add(sum));
     assert!(sums.take(20_000).count() < 20_000, "a sum may not grow without limit");
+}
+
+/// `100e4096` prints as `1e4098`, `9...9.9` with 4096 digits as two digits more and an `m`: neither could be read again.
+#[test]
+fn a_quantity_whose_canonical_text_is_beyond_the_limit_is_an_error() {
+    let long = "9".repeat(MAX_DIGITS - 1);
+    for text in ["100e4096", &format!("{long}9e4096"), &format!("{long}.9"), &format!("-{long}.9")] {
+        assert_eq!(Quantity::parse(text), Err(QuantityError::TooLarge), "{text}");
+    }
+    for text in ["10e4095", &format!("{long}9e4095"), &format!("{long}9E"), &format!("{long}9n"), "0e9999"] {
+        assert_eq!(q(&q(text).to_string()), q(text), "{text}");
+    }
 }
 
 #[rstest]
