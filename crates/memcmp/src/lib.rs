@@ -23,16 +23,14 @@ fn compare(one: &[u8], other: &[u8]) -> Ordering {
         let words = one.as_chunks::<WORD>().0.iter().zip(other.as_chunks::<WORD>().0);
         // The last word overlaps the one before it: bytes that are known to be equal decide nothing.
         let unequal = words.chain([(left, right)]).find(|(left, right)| left != right);
-        return unequal.map_or(Ordering::Equal, |(left, right)| {
-            u64::from_be_bytes(*left).cmp(&u64::from_be_bytes(*right))
-        });
+        return unequal
+            .map_or(Ordering::Equal, |(left, right)| u64::from_be_bytes(*left).cmp(&u64::from_be_bytes(*right)));
     }
     if let (Some(left), Some(right)) = (one.last_chunk::<HALF>(), other.last_chunk::<HALF>()) {
         let halves = one.first_chunk::<HALF>().zip(other.first_chunk::<HALF>());
         let unequal = halves.into_iter().chain([(left, right)]).find(|(left, right)| left != right);
-        return unequal.map_or(Ordering::Equal, |(left, right)| {
-            u32::from_be_bytes(*left).cmp(&u32::from_be_bytes(*right))
-        });
+        return unequal
+            .map_or(Ordering::Equal, |(left, right)| u32::from_be_bytes(*left).cmp(&u32::from_be_bytes(*right)));
     }
     let unequal = one.iter().zip(other).find(|(left, right)| left != right);
     unequal.map_or(Ordering::Equal, |(left, right)| left.cmp(right))

@@ -318,10 +318,11 @@ mod tests {
         assert_eq!(matches!(verdict, Verdict::Mutated(_)), expected);
         if let Verdict::Refused(refusal) = verdict {
             let shown: Vec<String> = refusal.reasons().map(ToString::to_string).collect();
-            assert_eq!(shown, [
-                "spec: has more than 10000 containers, volumes, mounts, devices, ports and variables of containers; \
-                 use fewer, or change the Pod's labels so that no SidecarSet matches it"
-            ]);
+            assert_eq!(
+                shown,
+                ["spec: has more than 10000 containers, volumes, mounts, devices, ports and variables of containers; \
+                 use fewer, or change the Pod's labels so that no SidecarSet matches it"]
+            );
         }
     }
 

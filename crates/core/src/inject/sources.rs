@@ -258,12 +258,22 @@ pub enum Missing {
     PodName,
     /// The label or the annotation that holds the container's name, or a field path that cannot hold one.
     Field(String),
+    /// More than [`MISSING_MAX`] things.
+    More,
 }
+
+/// The most missing things of a sidecar that are told one by one (`serviceaccounts.md` E18).
+const MISSING_MAX: usize = 100;
 
 /// The variables that a sidecar takes over, in the order of its transferEnv entries and by name inside each (M-16).
 /// `missing` learns what is not there: the reference leaves it out without a word.
 fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -> Vec<&'a Value> {
     let mut variables = Vec::new();
+    let mut miss = |thing: Missing| match missing.len() {
+        ..MISSING_MAX => missing.push(thing),
+        MISSING_MAX => missing.push(Missing::More),
+        _ => {}
+    };
     for entry in json::items(sidecar, &["transferEnv"]) {
         let mut wanted: BTreeSet<&str> = json::items(entry, &["envNames"]).iter().filter_map(Value::as_str).collect();
         let one = json::text(entry, &["envName"]);
@@ -277,38 +287,28 @@ fn transferred<'a>(sidecar: &Value, own: &Own<'a>, missing: &mut Vec<Missing>) -
                 match container_name_from(path, own.pod) {
                     Ok(name) => name,
                     Err(reason) => {
-                        missing.push(reason);
+                        miss(reason);
                         continue;
                     }
                 }
             }
         };
-        take(source, &wanted, own, &mut variables, missing);
-    }
-    variables
-}
-
-fn take<'a>(
-    source: &str,
-    wanted: &BTreeSet<&str>,
-    own: &Own<'a>,
-    variables: &mut Vec<&'a Value>,
-    missing: &mut Vec<Missing>,
-) {
-    if wanted.is_empty() {
-        return;
-    }
-    // The last of a name wins, in the container and among containers.
-    let Some(env) = own.variables_of(source) else {
-        missing.push(Missing::Container(source.to_owned()));
-        return;
-    };
-    for wanted in wanted {
-        match env.get(wanted) {
-            Some(variable) => variables.push(variable),
-            None => missing.push(Missing::Variable { container: source.to_owned(), variable: (*wanted).to_owned() }),
+        if wanted.is_empty() {
+            continue;
+        }
+        // The last of a name wins, in the container and among containers.
+        let Some(env) = own.variables_of(source) else {
+            miss(Missing::Container(source.to_owned()));
+            continue;
+        };
+        for wanted in wanted {
+            match env.get(wanted) {
+                Some(variable) => variables.push(*variable),
+                None => miss(Missing::Variable { container: source.to_owned(), variable: wanted.to_owned() }),
+            }
         }
     }
+    variables
 }
 
 /// The container's name that `metadata.labels['k']`, `metadata.annotations['k']` or `metadata.name` holds.
@@ -377,6 +377,18 @@ mod tests {
         let (taken, missing) = transfer(&json!({"sourceContainerName": "app", "envName": "B", "envNames": ["A", "B"]}));
         assert_eq!(taken, [json!({"name": "A", "value": "2"}), json!({"name": "B", "valueFrom": {}})]);
         assert_eq!(missing, []);
+    }
+
+    #[rstest]
+    #[case::as_many_as_are_told(MISSING_MAX, MISSING_MAX)]
+    #[case::one_more(MISSING_MAX + 1, MISSING_MAX + 1)]
+    #[case::many_more(4 * MISSING_MAX, MISSING_MAX + 1)]
+    fn e18_the_first_missing_variables_are_told(#[case] names: usize, #[case] expected: usize) {
+        let names: Vec<String> = (0..names).map(|index| format!("V{index}")).collect();
+        let (taken, missing) = transfer(&json!({"sourceContainerName": "app", "envNames": names}));
+        assert_eq!(taken, Vec::<Value>::new());
+        assert_eq!(missing.len(), expected);
+        assert_eq!(missing.last() == Some(&Missing::More), expected > MISSING_MAX);
     }
 
     #[rstest]

@@ -23,6 +23,7 @@ pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {
             }
             Missing::PodName => "transferEnv names its source by metadata.name, and the Pod has no name yet".to_owned(),
             Missing::Field(path) => ["transferEnv finds no container name in ", path].concat(),
+            Missing::More => "transferEnv names more that the Pod does not have".to_owned(),
         };
         ["SidecarSet ", set, ": ", sidecar, ": ", &what, "; nothing was copied"].concat()
     };

@@ -13,6 +13,9 @@ use serde_json::Value;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::words::nearest;
 
+/// The most entries of a list (`serviceaccounts.md` E18): each takes thousands of instructions to read.
+const ENTRIES_MAX: usize = 10_000;
+
 /// A value that is read with these rules. No setting is a number.
 #[derive(Clone, Copy)]
 pub(super) struct Strict<'a>(pub(super) &'a Value);
@@ -47,6 +50,7 @@ impl<'de> Deserializer<'de> for Strict<'de> {
             Value::Bool(flag) => visitor.visit_bool(*flag),
             Value::Number(_) => Err(ShapeError::invalid_type(self.unexpected(), &visitor)),
             Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::Array(items) if items.len() > ENTRIES_MAX => Err(ShapeError::too_many()),
             Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(Strict))),
             Value::Object(members) => {
                 let members = members.iter().filter(|(_, member)| !member.is_null());
@@ -111,6 +115,10 @@ pub(super) struct ShapeError {
 impl ShapeError {
     fn new(cause: Cause, detail: String) -> Self {
         Self { missing: None, cause, value: None, detail }
+    }
+
+    fn too_many() -> Self {
+        Self::new(Cause::TooMany, format!("may have at most {ENTRIES_MAX} entries; remove some"))
     }
 
     /// The error of the value at `path`.

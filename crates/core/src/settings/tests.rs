@@ -40,6 +40,19 @@ fn invalid(settings: Value) -> Vec<String> {
     printed(&Settings::decode(settings).unwrap().validate())
 }
 
+#[test]
+fn e18_a_list_of_more_than_ten_thousand_entries_is_refused() {
+    let with = |entries: usize| {
+        let namespaces: Vec<String> = (0..entries).map(|index| format!("n{index}")).collect();
+        json!({"serviceAccounts": {"allowed": [{"namespaces": namespaces, "names": ["a"]}]}})
+    };
+    assert_eq!(invalid(with(10_000)), Vec::<String>::new());
+    assert_eq!(
+        refused(with(10_001)),
+        ["serviceAccounts.allowed[0].namespaces: Too many: may have at most 10000 entries; remove some"]
+    );
+}
+
 #[rstest]
 #[case::nothing(json!({}))]
 #[case::null(Value::Null)]

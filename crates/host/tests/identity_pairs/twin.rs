@@ -324,7 +324,9 @@ proptest! {
         for change in &changes {
             change.apply(&mut pod);
         }
-        if !identity::invalid(&pod).is_empty() || !evaluate(&pod, "u", &scenario.settings_of_twin(), &scenario).accepted {
+        // No Pod is stored that names an account which is not there.
+        let is_stored = identity::invalid(&pod).is_empty() && identity::admit(&pod, &scenario.accounts).is_ok();
+        if !is_stored || !evaluate(&pod, "u", &scenario.settings_of_twin(), &scenario).accepted {
             return Ok(());
         }
         let again = evaluate(&pod, "u", &scenario.settings(), &scenario);

@@ -107,6 +107,10 @@ impl Expected {
         }
         wanted = wanted.filter(|name| name != runs_as);
         let hides = (wanted.is_some() || is_merged) && is_for_sidecars;
+        // A sidecar that is injected without its account is no owner, and may not hold a token of the others' account.
+        if hides && further_token(injected, &shared) {
+            return FORBIDDEN;
+        }
         Self::Admitted { runs_as: wanted, hides, identities, skips }
     }
 }

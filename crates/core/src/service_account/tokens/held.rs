@@ -70,10 +70,18 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
         Some(Holder { container, volume, given })
     };
     let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
+    // The API server mounts the first volume that is called like its own, whatever it holds (A1-k). A volume counts the
+    // same before that and after it.
+    let is_adopted = |mount: &Value| {
+        let name = pod::name(mount);
+        name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX) && !volumes.is_automounted(name) && is_at_path(mount)
+    };
     let mut used = BTreeSet::new();
     for container in containers(pod) {
+        let mounted = volumes::mounts(container).iter().filter(|mount| !is_adopted(mount)).map(pod::name);
+        let reached = mounted.chain(volumes::used_otherwise(container));
+        used.extend(reached.filter(|name| volumes.has(name)));
         let name = pod::name(container);
-        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
         if owners.contains(name) {
             continue;
         }

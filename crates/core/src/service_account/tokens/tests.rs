@@ -267,7 +267,6 @@ fn b0_sidecars_without_an_account_lose_the_token_and_a_warning_names_them() {
 #[case::own_at_the_path(json!({"name": "vault", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), names::MOUNT_PATH, Some("app"))]
 #[case::automounted(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), names::MOUNT_PATH, None)]
 #[case::automounted_elsewhere(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}), "/copy", Some("app"))]
-#[case::pasted_with_an_audience(json!({"name": "kube-api-access-aaaaa", "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "token"}}]}}), names::MOUNT_PATH, Some("app"))]
 #[case::no_token(json!({"name": "vault", "emptyDir": {}}), "/vault", None)]
 fn b0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case] found: Option<&str>) {
     let mount = json!({"name": volume["name"], "mountPath": path});
@@ -275,6 +274,22 @@ fn b0_further_tokens_are_found(#[case] volume: Value, #[case] path: &str, #[case
     assert_eq!(further(&pod, &agent()).as_deref(), found);
     let owners = owners(&[("logs", &["app"])]);
     assert_eq!(further(&pod, &owners), None, "a token of an owner is its own");
+}
+
+/// The API server mounts the volume into sidecars after the policy has been asked, and asks again.
+#[rstest]
+#[case::another_audience(json!({"serviceAccountToken": {"audience": "vault", "path": "token"}}), Some("kube-api-access-own"))]
+#[case::certificate(json!({"podCertificate": {"signerName": "s", "keyType": "ED25519"}}), Some("kube-api-access-own"))]
+#[case::that_of_the_api_server(json!({"serviceAccountToken": {"path": "token"}}), None)]
+fn a1_k_what_the_api_server_adopts_counts_before_and_after(#[case] source: Value, #[case] found: Option<&str>) {
+    let mount = |containers: Value| {
+        let volume = json!({"name": "kube-api-access-own", "projected": {"sources": [source]}});
+        json!({"spec": {"containers": containers, "volumes": [volume]}})
+    };
+    let adopted = json!([{"name": "kube-api-access-own", "readOnly": true, "mountPath": names::MOUNT_PATH}]);
+    for pod in [mount(json!([{"name": "agent"}])), mount(json!([{"name": "agent", "volumeMounts": adopted}]))] {
+        assert_eq!(further(&pod, &agent()).as_deref(), found);
+    }
 }
 
 #[rstest]
