@@ -71,19 +71,19 @@ impl<'a> Payload<'a> {
     /// Code 400 if it is not JSON, or if the request or the settings are not an object.
     pub fn read(whole: &'a [u8], shortened: &'a Shortened<'a>) -> Result<Self, Refusal> {
         if let Some(bundle) = shortened.bundle
-            && let Ok(mut payload) = Self::parse(&shortened.text, Budget::of(whole))
+            && let Ok(mut payload) = Self::parse(&shortened.text, &Budget::of(whole))
             && let Some(settings) = &mut payload.settings
             && let Some(Bundle::Text(Cow::Borrowed(PREFIX))) = settings.bundle
         {
             settings.bundle = Some(Bundle::CutOut(bundle));
             return Ok(payload);
         }
-        Self::parse(whole, Budget::of(whole))
+        Self::parse(whole, &Budget::of(whole))
     }
 
-    fn parse(text: &'a [u8], budget: Budget) -> Result<Self, Refusal> {
+    fn parse(text: &'a [u8], budget: &Budget) -> Result<Self, Refusal> {
         let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let payload = deserializer.deserialize_map(PayloadVisitor(&budget));
+        let payload = deserializer.deserialize_map(PayloadVisitor(budget));
         payload
             .and_then(|payload| deserializer.end().map(|()| payload))
             .map_err(|error| unreadable(&budget.error(error)))

@@ -3,7 +3,7 @@
 use kubewarden_policy_sdk::response::ValidationResponse;
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
 use pillion_core::field::FieldError;
-use pillion_core::outcome::{Outcome, Verdict};
+use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use wapc_guest::CallResult;
 
 /// The longest warning that the API server passes on, in characters.
@@ -22,7 +22,7 @@ pub fn validation(outcome: Outcome) -> CallResult {
     };
     let response = ValidationResponse {
         accepted,
-        message: refusal.as_ref().map(|refusal| refusal.message()),
+        message: refusal.as_ref().map(Refusal::message),
         code: refusal.as_ref().map(|refusal| refusal.code().as_u16()),
         mutated_object: None,
         audit_annotations: (!audit.is_empty())
@@ -92,18 +92,18 @@ mod tests {
     }
 
     /// An answer of which only `said` is not null.
-    fn saying(said: Value) -> Value {
+    fn saying(said: &Value) -> Value {
         let mut answer = json!({
             "accepted": true, "message": null, "code": null, "mutated_object": null, "audit_annotations": null, "warnings": null
         });
-        json_patch::merge(&mut answer, &said);
+        json_patch::merge(&mut answer, said);
         answer
     }
 
     #[test]
     fn answers_carry_only_what_they_say() {
-        assert_eq!(answer(Verdict::Unchanged.into()), saying(json!({})));
-        assert_eq!(answer(Verdict::Mutated(json!({"a": 1})).into()), saying(json!({"mutated_object": {"a": 1}})));
+        assert_eq!(answer(Verdict::Unchanged.into()), saying(&json!({})));
+        assert_eq!(answer(Verdict::Mutated(json!({"a": 1})).into()), saying(&json!({"mutated_object": {"a": 1}})));
         let refusal = Refusal::from(Reason {
             sidecar_set: Some("logs".to_owned()),
             field: FieldPath::new("spec.selector"),
@@ -118,7 +118,7 @@ mod tests {
         };
         assert_eq!(
             answer(outcome),
-            saying(json!({
+            saying(&json!({
                 "accepted": false, "code": 422, "message": "SidecarSet \"logs\": spec.selector: is wrong; mend it",
                 "audit_annotations": {"refused-by": "logs"}, "warnings": ["look"]
             }))

@@ -1,6 +1,6 @@
 //! A payload without the text of a bundle.
 //!
-//! The bundle of a thousand SidecarSets is nine tenths of a payload, and an admission looks at few of its bytes. serde_json
+//! The bundle of a thousand SidecarSets is nine tenths of a payload, and an admission looks at few of its bytes. `serde_json`
 //! takes seven instructions for each of them, memchr a fraction of one (docs/design.md).
 
 use std::borrow::Cow;

@@ -80,6 +80,7 @@ impl Manifest {
     }
 
     /// The object that an AdmissionReview or an AdmissionRequest is about; any other manifest is its own.
+    #[must_use]
     pub fn requested(self) -> Self {
         let Some(object) =
             request_in(&self.value).and_then(|request| request.get("object")).filter(|it| it.is_object())

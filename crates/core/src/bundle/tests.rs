@@ -1,11 +1,11 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
-use super::base64;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::base64;
 use super::sections::{Tag, number};
 use super::write::text_of;
 use super::*;

@@ -202,14 +202,11 @@ proptest! {
     fn v11_expressions_compile_or_are_refused_by_the_translation(
         expression in expression(), texts in prop::collection::vec("[aAbzZ0_\\- \né,\\]\\[&~:]{0,6}", 6)
     ) {
-        match Pattern::new(&expression) {
-            Ok(pattern) => {
-                prop_assert!(pattern.regex().is_some(), "{expression:?}: {}", pattern.translation);
-                texts.iter().for_each(|text| {
-                    let _ = pattern.is_match(text);
-                });
+        if let Ok(pattern) = Pattern::new(&expression) {
+            prop_assert!(pattern.regex().is_some(), "{expression:?}: {}", pattern.translation);
+            for text in &texts {
+                let _ = pattern.is_match(text);
             }
-            Err(_) => {}
         }
     }
 
