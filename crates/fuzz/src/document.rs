@@ -50,9 +50,9 @@ const WORDS: [&[u8]; 24] = [
 pub struct Call {
     /// `validate` or `validate_settings`.
     pub function: String,
-    /// What the function gets.
+    /// The payload of the call, as the module gets it.
     pub payload: Vec<u8>,
-    /// What can be looked up.
+    /// The objects that the module can look up.
     pub objects: Objects,
     /// The length of all that the policy can read, in bytes.
     pub length: u64,

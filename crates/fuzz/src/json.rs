@@ -16,7 +16,7 @@ pub struct Change {
     how: How,
 }
 
-/// What happens at the place.
+/// The change that is made at a place.
 #[derive(Clone, Copy, Debug)]
 enum How {
     /// The value becomes an extreme one.
@@ -143,8 +143,8 @@ fn set(document: &mut Value, pointer: &str, value: Option<&Value>) {
     }
 }
 
-/// What contains the value, and its key or index there. Nothing contains the members of the outermost object: they are the
-/// harness's own.
+/// The object or list that holds the value at `pointer`, and the value's key or index in it. `None` for a member of the
+/// document itself: those are the harness's own.
 fn container<'a>(document: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, String)> {
     let (outer, token) = pointer.rsplit_once('/').filter(|(outer, _)| !outer.is_empty())?;
     Some((document.pointer_mut(outer)?, unescaped(token)))

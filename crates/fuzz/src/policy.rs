@@ -50,7 +50,7 @@ pub struct Response {
 pub struct Validity {
     /// Whether the policy can run with them.
     pub valid: bool,
-    /// What is wrong.
+    /// The error in the settings; absent if they are valid.
     pub message: Option<String>,
 }
 

@@ -134,7 +134,7 @@ pub(super) struct Wildcards {
 }
 
 impl Wildcards {
-    /// Those of some permissions.
+    /// The wildcards that these permissions use.
     pub fn of<'a>(permissions: impl Iterator<Item = Permission<'a>>) -> Self {
         permissions.fold(Self::default(), |used, one| Self {
             group: used.group || one.group == "*",

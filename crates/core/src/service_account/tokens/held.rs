@@ -72,25 +72,25 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
     let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
     // The API server mounts the first volume that is called like its own, whatever it holds (A1-k). A volume counts the
     // same before that and after it.
-    let is_adopted = |mount: &Value| {
-        let name = pod::name(mount);
-        name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX) && !volumes.is_automounted(name) && is_at_path(mount)
-    };
+    let is_adopted = |mount: &Value| pod::name(mount).starts_with(names::AUTOMOUNT_VOLUME_PREFIX) && is_at_path(mount);
     let mut used = BTreeSet::new();
     for container in containers(pod) {
-        let mounted = volumes::mounts(container).iter().filter(|mount| !is_adopted(mount)).map(pod::name);
-        let reached = mounted.chain(volumes::used_otherwise(container));
-        used.extend(reached.filter(|name| volumes.has(name)));
+        used.extend(used_without(container, is_adopted).filter(|name| volumes.has(name)));
         let name = pod::name(container);
         if owners.contains(name) {
             continue;
         }
-        let mounted = volumes::mounts(container).iter().filter(|mount| !is_automounted(mount)).map(pod::name);
-        let mut reached = mounted.chain(volumes::used_otherwise(container));
-        if let Some(found) = reached.find_map(|volume| holder(Some(name), volume)) {
-            return Some(found);
+        let found = used_without(container, is_automounted).find_map(|volume| holder(Some(name), volume));
+        if found.is_some() {
+            return found;
         }
     }
     let mut unused = volumes.iter().map(pod::name).filter(|name| !used.contains(name));
     unused.find_map(|volume| holder(None, volume).filter(|_| !volumes.is_automounted(volume)))
+}
+
+/// The volumes that a container uses, those left out that only mounts of this kind use.
+fn used_without(container: &Value, is_left_out: impl Fn(&Value) -> bool) -> impl Iterator<Item = &str> {
+    let mounts = volumes::mounts(container).iter().filter(move |mount| !is_left_out(mount));
+    mounts.map(pod::name).chain(volumes::used_otherwise(container))
 }
