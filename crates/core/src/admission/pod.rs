@@ -1,7 +1,5 @@
 //! Admission of a Pod: select, inject, say what was done (sections 4 and 5).
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::audit;
@@ -80,7 +78,12 @@ const PARTS_MAX: usize = 10_000;
 ///
 /// With [`Role::Assert`], nothing is changed: the Pod is refused where it is not what injection made of it.
 pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
-    match admitted(request, context) {
+    admit_in_place(request.uid, request.namespace, &mut request.object.clone(), context)
+}
+
+/// The same, of a Pod that nobody needs afterwards: it is not copied.
+pub fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
+    match admitted(uid, namespace, object, context) {
         Ok(outcome) => outcome,
         Err(reasons) => match Refusal::of(reasons) {
             Some(refusal) => refusal.into(),
@@ -93,7 +96,8 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
     }
 }
 
-fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
+fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
+    let request = PodRequest { uid, namespace, object };
     let pod = Pod::decode(request.object).map_err(|errors| {
         let mut reasons = Vec::new();
         for error in errors {
@@ -110,7 +114,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     }
     let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
     // An account is one of the namespace in which the Pod will be, whatever the object says (A1-6).
-    let accounts_in = if request.namespace.is_empty() { query.namespace } else { request.namespace };
+    let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
     let mut compiled = Vec::new();
     for set in context.sidecar_sets {
         compiled.push(CompiledSet::of_manifest(set));
@@ -124,7 +128,7 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     });
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
-            reasons = identity::assert(&identities, &sets, request.object, accounts_in, context.rules, &lookup);
+            reasons = identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
         } else if !gate {
             reasons.extend(identity::without(request.object, gate));
         }
@@ -147,22 +151,25 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
         hides_tokens: (!identities.asking.is_empty())
             .then_some(Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers }),
     };
-    let mut injected = inject::inject(pod, &sets, how).unwrap_or_else(|more| {
+    let changes = inject::plan(pod, &sets, how);
+    // Mostly it is certain that the Pod will be another.
+    let is_certain = changes.as_ref().is_ok_and(|changes| changes.is_certain(pod));
+    let before = (!is_certain).then(|| object.clone());
+    let mut injected = changes.map(|changes| changes.apply(object)).unwrap_or_else(|more| {
         reasons.extend(more);
-        Injected { pod: request.object.clone(), sidecars: BTreeMap::new(), warnings: Vec::new() }
+        Injected::default()
     });
     let mut audit = audit::injected(&injected.sidecars);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {
-        reasons.extend(identity::without(&injected.pod, gate));
+        reasons.extend(identity::without(object, gate));
     } else {
-        let pod = std::mem::take(&mut injected.pod);
-        match identities.settle(pod, &injected.sidecars, accounts_in, context.rules, &lookup) {
+        match identities.settle(object.take(), &injected.sidecars, &accounts_in, context.rules, &lookup) {
             Ok((decision, settled)) => {
                 audit::identities(&decision, &mut audit);
                 injected.warnings.extend(settled.warnings);
                 injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
-                injected.pod = settled.pod;
+                *object = settled.pod;
             }
             Err(more) => reasons.extend(more),
         }
@@ -170,7 +177,11 @@ fn admitted(request: PodRequest<'_>, context: Context<'_>) -> Result<Outcome, Ve
     if context.role == Role::Assert {
         return unless(reasons, Verdict::Unchanged.into());
     }
-    let verdict = if injected.pod == *request.object { Verdict::Unchanged } else { Verdict::Mutated(injected.pod) };
+    let verdict = if before.is_some_and(|before| before == *object) {
+        Verdict::Unchanged
+    } else {
+        Verdict::Mutated(object.take())
+    };
     unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
 }
 

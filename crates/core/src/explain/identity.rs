@@ -188,7 +188,8 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     let sort_by_name = context.gates.sort_sidecar_containers_by_name;
     let hidden = Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers };
     let how = inject::Context { now: context.now, sort_by_name, hides_tokens: Some(hidden) };
-    let inject::Injected { pod: injected, sidecars: owners, .. } = inject::inject(query.pod, sets, how).ok()?;
+    let mut injected = query.pod.as_value().clone();
+    let owners = inject::plan(query.pod, sets, how).ok()?.apply(&mut injected).sidecars;
     let (decision, settled) =
         identities.settle(injected.clone(), &owners, accounts_in, context.rules, context.lookup).ok()?;
     Some(Admitted { injected, owners, decision, settled })

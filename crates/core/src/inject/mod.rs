@@ -1,7 +1,8 @@
 //! Injection: what the `SidecarSet`s in effect make of a Pod (section 5).
 //!
 //! The order is the reference's: annotations of patchPodMetadata, then the sidecars of each set, then the Pod's
-//! lists, volumes, secrets and records. The Pod is edited in place; a Pod that has it all already stays as it is.
+//! lists, volumes, secrets and records. [`plan`] says what has to be done, and [`Changes::apply`] does it to the Pod, which is
+//! edited in place; a Pod that has it all already stays as it is.
 
 pub mod clash;
 pub mod container;
@@ -42,11 +43,9 @@ pub struct Context<'a> {
     pub hides_tokens: Option<Hidden<'a>>,
 }
 
-/// A Pod after injection.
-#[derive(Clone, Debug, PartialEq)]
+/// What was done to a Pod.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Injected {
-    /// The Pod.
-    pub pod: Value,
     /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
     /// injected.
     pub sidecars: BTreeMap<String, Vec<String>>,
@@ -72,12 +71,24 @@ struct Plan<'a> {
 /// The longest object that an API server takes, in bytes: its limit for a request. etcd stores half of that by default.
 const OBJECT_MAX: usize = 3 * 1024 * 1024;
 
-/// Injects `sets`, in this order, into `pod`.
+/// What injection will do to a Pod.
+pub struct Changes<'a> {
+    sets: &'a [SidecarSet],
+    /// All annotations as they will be, if any change.
+    annotations: Option<Object>,
+    init_containers: Vec<Sidecar>,
+    containers: Vec<Sidecar>,
+    volumes: Vec<(&'a str, &'a Value)>,
+    secrets: Vec<&'a Value>,
+    warnings: Vec<String>,
+}
+
+/// Plans the injection of `sets`, in this order, into `pod`.
 ///
 /// # Errors
 /// All reasons of all sets: impossible merges, unreadable records, names that are taken, resources that cannot be
 /// computed.
-pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result<Injected, Vec<Reason>> {
+pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
     // Annotations first: records and transferEnv read them as patched (M-12).
     let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
     let source = patched.as_ref().map_or(pod, |annotations| pod.with_annotations(annotations));
@@ -92,13 +103,54 @@ pub fn inject(pod: Pod<'_>, sets: &[SidecarSet], context: Context<'_>) -> Result
         return Err(reasons);
     }
     if plan.init_containers.is_empty() && plan.containers.is_empty() {
-        let mut pod = pod.as_value().clone();
-        if let Some(annotations) = patched {
-            set_annotations(&mut pod, annotations);
-        }
-        return Ok(Injected { pod, sidecars: BTreeMap::new(), warnings: Vec::new() });
+        return Ok(Changes {
+            sets: &[],
+            annotations: patched,
+            init_containers: Vec::new(),
+            containers: Vec::new(),
+            volumes: Vec::new(),
+            secrets: Vec::new(),
+            warnings: Vec::new(),
+        });
     }
-    Ok(apply(source, sets, &mut plan, (records, without_image)))
+    let mut warnings = warnings::missing(&plan.missing);
+    warnings.append(&mut warnings::job(source, &plan.containers));
+    let annotations = Some(plan.annotated(source, sets, (records, without_image)));
+    let Plan { init_containers, containers, volumes, secrets, .. } = plan;
+    Ok(Changes { sets, annotations, init_containers, containers, volumes, secrets, warnings })
+}
+
+impl Changes<'_> {
+    /// Whether the Pod is another afterwards, whatever else it holds: it gets sidecars, and has no list of the SidecarSets
+    /// that were injected before.
+    pub fn is_certain(&self, pod: Pod<'_>) -> bool {
+        let has_sidecars = !self.init_containers.is_empty() || !self.containers.is_empty();
+        has_sidecars && !pod.annotations().is_some_and(|annotations| annotations.contains_key(names::INJECTED_LIST))
+    }
+
+    /// Makes the changes in the Pod for which they were planned.
+    pub fn apply(self, pod: &mut Value) -> Injected {
+        let Self { sets, annotations, init_containers, containers, volumes, secrets, mut warnings } = self;
+        let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for sidecar in init_containers.iter().chain(&containers) {
+            sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
+        }
+        if let Some(annotations) = annotations {
+            set_annotations(pod, annotations);
+        }
+        if sidecars.is_empty() {
+            return Injected::default();
+        }
+        if let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
+            place::containers(spec, List::Init, init_containers);
+            place::containers(spec, List::Containers, containers);
+            let shadowed = place::volumes(spec, &volumes);
+            warnings.append(&mut warnings::shadowed(&shadowed));
+            place::pull_secrets(spec, &secrets);
+        }
+        warnings.append(&mut warnings::unknown_volumes(json::items(pod, &["spec", "volumes"]), sets));
+        Injected { sidecars, warnings }
+    }
 }
 
 impl<'a> Plan<'a> {
@@ -179,6 +231,38 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The Pod's annotations with those of the plan.
+    fn annotated(
+        &mut self,
+        pod: Pod<'_>,
+        sets: &[SidecarSet],
+        (mut records, mut without_image): (Records, Records),
+    ) -> Object {
+        let (mut is_new, mut is_new_without_image) = (false, false);
+        let hashes = index(sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))));
+        for record in std::mem::take(&mut self.records) {
+            let hash = hashes.get(record.set.as_str()).copied().unwrap_or_default().to_owned();
+            is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
+            is_new |= records.put(record);
+        }
+        let mut annotations = pod.annotations().cloned().unwrap_or_default();
+        let mut annotate = |key: &str, text: String| annotations.insert(key.to_owned(), Value::String(text));
+        if is_new {
+            annotate(names::HASH, records.to_text());
+        }
+        if is_new_without_image {
+            annotate(names::HASH_WITHOUT_IMAGE, without_image.to_text());
+        }
+        annotate(names::INJECTED_LIST, records::injected_list(pod.annotations(), sets.iter().map(SidecarSet::name)));
+        for (key, text) in std::mem::take(&mut self.annotations) {
+            annotate(&key, text);
+        }
+        if self.has_pairs {
+            annotate(names::WORKING_HOT_UPGRADE, go_json::to_string_sorted(&serde_json::json!(self.working)));
+        }
+        annotations
+    }
+
     /// The annotations of a hot-upgrade pair: `<base>-1` works, `<base>-2` waits (M-21).
     fn mark_pair(&mut self, base: &str) {
         for (half, version, alternative) in [("-1", "1", "0"), ("-2", "0", "1")] {
@@ -242,55 +326,6 @@ fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Recor
         sidecars: Some(sidecars.into_iter().collect()),
         revision: json::text(set.as_value(), &["status", "latestRevision"]).to_owned(),
     }
-}
-
-fn apply(
-    source: Pod<'_>,
-    sets: &[SidecarSet],
-    plan: &mut Plan<'_>,
-    (mut records, mut without_image): (Records, Records),
-) -> Injected {
-    let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for sidecar in plan.init_containers.iter().chain(&plan.containers) {
-        sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
-    }
-    let mut warnings = warnings::missing(&plan.missing);
-    warnings.append(&mut warnings::job(source, &plan.containers));
-
-    let (mut is_new, mut is_new_without_image) = (false, false);
-    let hashes = index(sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))));
-    for record in std::mem::take(&mut plan.records) {
-        let hash = hashes.get(record.set.as_str()).copied().unwrap_or_default().to_owned();
-        is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
-        is_new |= records.put(record);
-    }
-    let mut annotations = source.annotations().cloned().unwrap_or_default();
-    let mut annotate = |key: &str, text: String| annotations.insert(key.to_owned(), Value::String(text));
-    if is_new {
-        annotate(names::HASH, records.to_text());
-    }
-    if is_new_without_image {
-        annotate(names::HASH_WITHOUT_IMAGE, without_image.to_text());
-    }
-    annotate(names::INJECTED_LIST, records::injected_list(source.annotations(), sets.iter().map(SidecarSet::name)));
-    for (key, text) in std::mem::take(&mut plan.annotations) {
-        annotate(&key, text);
-    }
-    if plan.has_pairs {
-        annotate(names::WORKING_HOT_UPGRADE, go_json::to_string_sorted(&serde_json::json!(plan.working)));
-    }
-    let mut object = source.as_value().clone();
-    set_annotations(&mut object, annotations);
-
-    if let Some(spec) = object.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
-        place::containers(spec, List::Init, std::mem::take(&mut plan.init_containers));
-        place::containers(spec, List::Containers, std::mem::take(&mut plan.containers));
-        let shadowed = place::volumes(spec, &plan.volumes);
-        warnings.append(&mut warnings::shadowed(&shadowed));
-        place::pull_secrets(spec, &plan.secrets);
-    }
-    warnings.append(&mut warnings::unknown_volumes(json::items(&object, &["spec", "volumes"]), sets));
-    Injected { pod: object, sidecars, warnings }
 }
 
 /// A reason to refuse the Pod.

@@ -17,8 +17,21 @@ fn set(name: &str, spec: Value) -> SidecarSet {
     })))
 }
 
+/// A Pod after injection.
+#[derive(Debug)]
+struct Injected {
+    pod: Value,
+    sidecars: BTreeMap<String, Vec<String>>,
+    warnings: Vec<String>,
+}
+
 fn run(pod: &Value, sets: &[SidecarSet], context: Context<'_>) -> Result<Injected, Vec<Reason>> {
-    inject(Pod::decode(pod).unwrap(), sets, context)
+    let decoded = Pod::decode(pod).unwrap();
+    let changes = plan(decoded, sets, context)?;
+    let (is_certain, mut after) = (changes.is_certain(decoded), pod.clone());
+    let super::Injected { sidecars, warnings } = changes.apply(&mut after);
+    assert!(!is_certain || after != *pod, "not changed, which was certain");
+    Ok(Injected { pod: after, sidecars, warnings })
 }
 
 fn injected(pod: &Value, sets: &[SidecarSet]) -> Injected {

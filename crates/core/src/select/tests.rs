@@ -252,6 +252,15 @@ fn m4_a_partition_is_a_number_that_go_reads(#[case] text: &str, #[case] share: O
     assert_eq!(revision::percentage(text), share);
 }
 
+/// The Pod with these sets.
+fn injected(sets: &[SidecarSet]) -> Value {
+    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let mut pod = pod();
+    let changes = crate::inject::plan(Pod::decode(&pod.clone()).unwrap(), sets, context).unwrap();
+    changes.apply(&mut pod);
+    pod
+}
+
 #[test]
 fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() {
     let half = json!({"partition": "50%"});
@@ -261,8 +270,7 @@ fn m4_a_draw_depends_on_the_uid_and_stands_once_its_containers_are_in_the_pod() 
 
     let set = set("s", &json!({"injectionStrategy": {"revision": {"revisionName": "s-1"}}}));
     let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap();
-    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
-    let injected = crate::inject::inject(Pod::decode(&pod()).unwrap(), &old, context).unwrap().pod;
+    let injected = injected(&old);
     assert_eq!(drawn(&injected, &uid_new), "old");
 
     let mut annotations_only = pod();
@@ -306,13 +314,8 @@ fn r9_a_revision_of_the_bundle_comes_first(#[case] revision: Value) {
     let bundled = crate::bundle::Bundle::read(text.as_bytes()).unwrap().sets().unwrap();
     let cluster = cluster();
     let by_bundle = selected_from(&cluster, "prod", &pod(), &bundled, &[], "u").unwrap();
-    let inject = |set: &[SidecarSet]| {
-        let context =
-            crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
-        crate::inject::inject(Pod::decode(&pod()).unwrap(), set, context).unwrap().pod
-    };
-    assert_eq!(inject(&by_bundle), inject(&by_settings));
-    assert_eq!(names_of(&inject(&by_bundle)), ["main", "old"]);
+    assert_eq!(injected(&by_bundle), injected(&by_settings));
+    assert_eq!(names_of(&injected(&by_bundle)), ["main", "old"]);
     assert_eq!(*cluster.asked.borrow(), [""; 0]);
 }
 
