@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn of_a_damaged_bundle_nothing_is_known() {
-        let settings = Settings { bundle: Some("nonsense".to_owned().into()), ..Settings::default() };
+        let settings = Settings { bundle: Some(b"nonsense".into()), ..Settings::default() };
         let all = Sets::union(&settings, []);
         assert!(all.problem.is_some() && all.is_unknown("a"), "{all:?}");
     }

@@ -10,7 +10,7 @@ use crate::bundle::BundleError;
 use crate::bundle::config_map::{self, Choice, Unavailable};
 use crate::field::FieldPath;
 use crate::outcome::{Code, Outcome, Reason, Refusal};
-use crate::settings::Settings;
+use crate::settings::BorrowedSettings;
 use crate::settings::bundle_ref::OnUnavailable;
 use crate::sidecar_set::SidecarSet;
 
@@ -30,7 +30,7 @@ pub struct Notice(Option<Unavailable>);
 
 impl Notice {
     /// Says so beside the answer.
-    pub fn add_to(self, mut outcome: Outcome, settings: &Settings) -> Outcome {
+    pub fn add_to(self, mut outcome: Outcome, settings: &BorrowedSettings<'_>) -> Outcome {
         if let Some((unavailable, at)) = self.0.zip(settings.bundle_source.config_map.as_ref()) {
             outcome.warnings.push([&unavailable.says(at), "; judged by the SidecarSets of the settings"].concat());
             outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
@@ -48,7 +48,7 @@ impl Notice {
 /// # Errors
 /// The refusal, where the settings' bundle is damaged, or the other one cannot be had and `onBundleUnavailable` is `Deny`.
 pub fn sidecar_sets<'a>(
-    settings: &'a Settings,
+    settings: &'a BorrowedSettings<'_>,
     asker: Option<Asker<'_>>,
     world: World<'_>,
     choose: Choice<'_>,

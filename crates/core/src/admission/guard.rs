@@ -12,14 +12,19 @@ use crate::select::{self, compiled::CompiledSet};
 use crate::service_account::author::Author;
 use crate::service_account::declared::Declared;
 use crate::service_account::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
-use crate::settings::Settings;
+use crate::settings::BorrowedSettings;
 use crate::sidecar_set::SidecarSet;
 
 /// Answers a request that one of the guards is about.
 ///
 /// # Errors
 /// The refusal, where it cannot be told who uses an account.
-pub fn admit(request: &Request, target: Target, settings: &Settings, world: World<'_>) -> Result<Outcome, Outcome> {
+pub fn admit(
+    request: &Request,
+    target: Target,
+    settings: &BorrowedSettings<'_>,
+    world: World<'_>,
+) -> Result<Outcome, Outcome> {
     let lookup = &Memo::new(world.lookup);
     let rules = &settings.service_accounts;
     let (object, old_object) = (&request.object, &request.old_object);

@@ -16,9 +16,10 @@ use crate::lookup::Lookup;
 use crate::outcome::{Outcome, Verdict};
 use crate::request::{Operation, Request, Target};
 use crate::service_account::author::{Author, Authorizer};
-use crate::settings::{Role, Settings};
+use crate::settings::{BorrowedSettings, Role};
 use crate::sidecar_set::prepare::prepared;
 use crate::time::Timestamp;
+use crate::validation::conflicts::Reach;
 
 /// What is known besides the request and the settings.
 #[derive(Clone, Copy)]
@@ -40,27 +41,26 @@ pub struct World<'a> {
 /// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
 /// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
 /// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
-pub fn admit(request: &mut Request, settings: &Settings, world: World<'_>) -> Outcome {
+pub fn admit(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Outcome {
     admitted(request, settings, world).unwrap_or_else(|refused| refused)
 }
 
 /// The error is an answer, too: the request was refused before anything was judged.
-fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Result<Outcome, Outcome> {
+fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Result<Outcome, Outcome> {
     let target = request.target();
     if settings.role == Role::Assert && target != Target::PodCreate {
         return Ok(Verdict::Unchanged.into());
     }
     Ok(match target {
         Target::PodCreate => {
-            let creation =
-                pod::PodRequest { uid: &request.uid, namespace: &request.namespace, object: &request.object };
-            let namespace = creation.namespace();
-            let labels = json::object(&request.object, &["metadata", "labels"]);
+            let Request { uid, namespace: requested, object, .. } = request;
+            let namespace = pod::PodRequest { uid, namespace: requested, object }.namespace().to_owned();
+            let labels = json::object(object, &["metadata", "labels"]);
             // A mirror Pod stays as it is, and nothing is creation for it.
-            let asker = (!identity::is_mirror(&request.object))
-                .then_some(Asker { namespace: Some(namespace), is_exempt: false });
+            let asker =
+                (!identity::is_mirror(object)).then_some(Asker { namespace: Some(&namespace), is_exempt: false });
             let (sidecar_sets, notice) =
-                bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(namespace, labels))?;
+                bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(&namespace, labels))?;
             let context = pod::Context {
                 sidecar_sets: &sidecar_sets,
                 revisions: &settings.controller_revisions,
@@ -71,7 +71,7 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
                 rules: &settings.service_accounts,
                 role: settings.role,
             };
-            notice.add_to(pod::admit(creation, context), settings)
+            notice.add_to(pod::admit_in_place(uid, requested, object, context), settings)
         }
         Target::SidecarSetWrite => {
             let operation = match request.operation {
@@ -82,7 +82,9 @@ fn admitted(request: &mut Request, settings: &Settings, world: World<'_>) -> Res
             // controller's to compare. What is being deleted has to lose its finalizers.
             let namespace = sidecar_set::only_namespace(&request.object);
             let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
-            let (sets, notice) = bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
+            let (name, reach) = (json::text(&request.object, &["metadata", "name"]), Reach::at_most(&request.object));
+            let (sets, notice) =
+                bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets_beside(name, &reach))?;
             let mut others = Vec::new();
             for set in sets.iter() {
                 others.push(prepared(set));

@@ -29,8 +29,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use thiserror::Error;
 
 use self::layout::{Parts, Room};
@@ -40,6 +38,7 @@ use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::{stamp, stamp_with};
 use crate::sidecar_set::weight;
+use crate::validation::conflicts::Reach;
 
 pub use write::write;
 
@@ -76,40 +75,6 @@ pub enum BundleError {
     #[error("is damaged ({0}); make it anew with `pillion bundle`")]
     Damaged(&'static str),
 }
-
-/// The text of a bundle, which may be a part of a longer text that nobody else needs: it is not copied out of there.
-#[derive(Clone, Debug)]
-pub struct Text {
-    bytes: Vec<u8>,
-    range: Range<usize>,
-}
-
-impl Text {
-    /// The part of a text; empty where there is no such part.
-    pub const fn part(bytes: Vec<u8>, range: Range<usize>) -> Self {
-        Self { bytes, range }
-    }
-
-    /// The text.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(self.range.clone()).unwrap_or_default()
-    }
-}
-
-impl From<String> for Text {
-    fn from(text: String) -> Self {
-        let range = 0..text.len();
-        Self { bytes: text.into_bytes(), range }
-    }
-}
-
-impl PartialEq for Text {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
-    }
-}
-
-impl Eq for Text {}
 
 /// A bundle, of which only the first bytes were read.
 #[derive(Clone, Copy, Debug)]
@@ -189,18 +154,33 @@ impl<'a> Bundle<'a> {
         checked(sets)
     }
 
+    /// The sets that a set of this name can be in conflict with: those of which some Pod may be selected by both, and the one
+    /// of its name; each whole, defaulted and hashed. No body of another set is opened.
+    ///
+    /// # Errors
+    /// [`BundleError::Damaged`].
+    pub fn sets_beside(&self, name: &str, reach: &Reach<'_>) -> Result<Vec<SidecarSet>, BundleError> {
+        self.sets_where(&|head| head.name() == name || reach.may_meet(&Reach::of(head.as_value())))
+    }
+
     /// All sets by name, each whole, defaulted and hashed.
     ///
     /// # Errors
     /// [`BundleError::Damaged`].
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
+        self.sets_where(&|_| true)
+    }
+
+    /// The sets of whose heads this is true.
+    fn sets_where(&self, is_wanted: &dyn Fn(&SidecarSet) -> bool) -> Result<Vec<SidecarSet>, BundleError> {
         let mut room = self.parts.room();
         let mut dictionary = self.parts.dictionary(&mut room)?;
         let mut sets = Vec::new();
         for index in 0..self.len() {
             let head = self.parts.head(index, &dictionary, &mut room)?;
-            document(&head)?;
-            sets.push(self.body(index, &head, &mut dictionary, &mut room)?);
+            if is_wanted(&document(&head)?) {
+                sets.push(self.body(index, &head, &mut dictionary, &mut room)?);
+            }
         }
         checked(sets)
     }

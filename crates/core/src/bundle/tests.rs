@@ -104,6 +104,42 @@ fn e18_a_bundle_of_short_containers_is_refused() {
     );
 }
 
+#[rstest]
+#[case::the_same_label("n", json!({"selector": {"matchLabels": {"app": "shop"}}}), &["a", "c"])]
+#[case::its_own_name("b", json!({"selector": {"matchLabels": {"app": "shop"}}}), &["a", "b", "c"])]
+#[case::another_label("n", json!({"selector": {"matchLabels": {"tier": "db"}}}), &["a", "b", "c", "d"])]
+#[case::no_pod_has_both("n", json!({"selector": {"matchLabels": {"app": "db"}}}), &["c"])]
+#[case::another_namespace(
+    "n",
+    json!({
+        "selector": {"matchLabels": {"app": "web"}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}
+    }),
+    &["b", "c"]
+)]
+#[case::the_namespace_of_v1alpha1_counts_as_any(
+    "n",
+    json!({
+        "selector": {"matchLabels": {"app": "web"}}, "namespace": "prod",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}
+    }),
+    &["b", "c", "d"]
+)]
+#[case::no_selector("n", json!({}), &[])]
+fn v50_a_set_is_compared_with_those_whose_pods_it_may_select(
+    #[case] name: &str,
+    #[case] spec: Value,
+    #[case] expected: &[&str],
+) {
+    let text = write(&some());
+    let bundle = Bundle::read(text.as_bytes()).unwrap();
+    let sent = set(name, spec);
+    let beside = bundle.sets_beside(name, &Reach::at_most(sent.as_value())).unwrap();
+    assert_eq!(beside.iter().map(SidecarSet::name).collect::<Vec<_>>(), expected);
+    let all = bundle.sets().unwrap();
+    assert!(beside.iter().all(|set| all.contains(set)));
+}
+
 #[test]
 fn a_pod_finds_the_sets_that_can_match_it() {
     let text = write(&some());

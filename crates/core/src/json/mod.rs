@@ -9,7 +9,7 @@ mod tests;
 
 use serde_json::Value;
 
-pub use pillion_json::{Bounded, Budget, Object, ParseError, parse};
+pub use pillion_json::{Bounded, Budget, Object, ParseError, parse, utf8};
 
 /// How deep a recursive walk over JSON may go. Deeper input is refused before it can overflow the guest's stack.
 pub const MAX_DEPTH: usize = 64;

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bundle::config_map::Choice;
-use crate::bundle::{Bundle, BundleError, Text};
+use crate::bundle::{Bundle, BundleError};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
@@ -40,12 +40,15 @@ use shoots::ShootSettings;
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";
 
 /// Decoded settings. [`Default`] is what `{}` decodes to.
+pub type Settings = BorrowedSettings<'static>;
+
+/// Decoded settings whose bundle may be a part of a longer text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct BorrowedSettings<'a> {
     /// `sidecarSets`, in the order of the list, in their v1beta1 form, neither defaulted nor hashed.
     pub sidecar_sets: Vec<SidecarSet>,
-    /// `bundle`: more of them, compiled; see [`crate::bundle`].
-    pub bundle: Option<Text>,
+    /// `bundle`: the text of more of them, compiled; see [`crate::bundle`].
+    pub bundle: Option<Cow<'a, [u8]>>,
     /// `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: still more, kept in the cluster.
     pub bundle_source: BundleSource,
     /// `controllerRevisions`.
@@ -75,7 +78,7 @@ pub enum Role {
     Assert,
 }
 
-impl Default for Settings {
+impl Default for BorrowedSettings<'_> {
     fn default() -> Self {
         Self {
             sidecar_sets: Vec::new(),
@@ -92,7 +95,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl<'a> BorrowedSettings<'a> {
     /// Decodes settings; `null` is `{}`, and a key whose value is `null` counts as absent.
     ///
     /// # Errors
@@ -106,7 +109,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::decode`].
-    pub fn with_bundle(settings: Value, bundle: Option<Text>) -> Result<Self, Vec<FieldError>> {
+    pub fn with_bundle(settings: Value, bundle: Option<Cow<'a, [u8]>>) -> Result<Self, Vec<FieldError>> {
         raw::decode(settings, bundle)
     }
 
@@ -134,7 +137,7 @@ impl Settings {
     /// The bundle is damaged.
     pub fn sidecar_sets(&self, choose: Choice<'_>) -> Result<Cow<'_, [SidecarSet]>, BundleError> {
         let Some(bundle) = &self.bundle else { return Ok(Cow::Borrowed(&self.sidecar_sets)) };
-        let mut sets = choose(Bundle::read(bundle.as_bytes())?)?;
+        let mut sets = choose(Bundle::read(bundle)?)?;
         sets.extend(self.sidecar_sets.iter().cloned());
         Ok(Cow::Owned(sets))
     }

@@ -1,5 +1,7 @@
 //! The settings as they are written, and what is made of them.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -9,8 +11,8 @@ use super::shape::read;
 use super::shoots::ShootSettings;
 use super::text::{Label, checked};
 use super::whitelist::Whitelist;
-use super::{Role, SYSTEM_NAMESPACE, Settings, manifests};
-use crate::bundle::{Bundle, Text};
+use super::{BorrowedSettings, Role, SYSTEM_NAMESPACE, manifests};
+use crate::bundle::Bundle;
 use crate::controller_revision::ControllerRevision;
 use crate::duration::Duration;
 use crate::field::{Cause, FieldError, FieldPath, Place, Report as _};
@@ -99,8 +101,11 @@ impl Default for RawSettings {
 /// Reads settings. `bundle` is the text of the setting, if it was taken out of them before.
 ///
 /// # Errors
-/// As [`Settings::decode`].
-pub(super) fn decode(mut settings: Value, bundle: Option<Text>) -> Result<Settings, Vec<FieldError>> {
+/// As [`Settings::decode`](super::Settings::decode).
+pub(super) fn decode(
+    mut settings: Value,
+    bundle: Option<Cow<'_, [u8]>>,
+) -> Result<BorrowedSettings<'_>, Vec<FieldError>> {
     if settings.is_null() {
         return decode(Value::Object(json::Object::new()), bundle);
     }
@@ -109,11 +114,11 @@ pub(super) fn decode(mut settings: Value, bundle: Option<Text>) -> Result<Settin
     let controller_revisions = manifests::take(&mut settings, CONTROLLER_REVISIONS);
     without_empty_form(&mut settings);
     let raw: RawSettings = read(&mut settings, &mut errors);
-    let bundle = bundle.or(raw.bundle.map(Text::from)).filter(|text| !text.as_bytes().is_empty());
-    if let Some(Err(error)) = bundle.as_ref().map(|text| Bundle::read(text.as_bytes())) {
+    let bundle = bundle.or(raw.bundle.map(|text| text.into_bytes().into())).filter(|text| !text.is_empty());
+    if let Some(Err(error)) = bundle.as_deref().map(Bundle::read) {
         errors.push(FieldError::new(&FieldPath::new("bundle"), Cause::Invalid, error.to_string()));
     }
-    let decoded = Settings {
+    let decoded = BorrowedSettings {
         sidecar_sets: manifests::decode(sidecar_sets, (SIDECAR_SETS, "SidecarSet"), &mut errors, |manifest| {
             Ok(decode_sidecar_set(manifest)?.into_sidecar_set())
         }),

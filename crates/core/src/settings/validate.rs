@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
-use super::{Settings, naming, whitelist};
-use crate::bundle::{Bundle, Text};
+use super::{BorrowedSettings, naming, whitelist};
+use crate::bundle::Bundle;
 use crate::field::{Cause, FieldError, FieldPath, Place};
 use crate::index::index;
 use crate::node::Node;
@@ -15,7 +15,7 @@ use crate::sidecar_set::prepare::prepared;
 use crate::validation::conflicts::{self, Claims};
 use crate::validation::{canary, validate_manifest};
 
-pub(super) fn settings(settings: &Settings) -> Vec<FieldError> {
+pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     let path = FieldPath::new("sidecarSets");
     let mut errors = Vec::new();
     let mut sets = Vec::with_capacity(settings.sidecar_sets.len());
@@ -74,7 +74,7 @@ impl<'a> Compared<'a> {
         (index, claims): (usize, &Claims<'a>),
         all: &[Claims<'a>],
         declared: Option<Declared>,
-        settings: &Settings,
+        settings: &BorrowedSettings<'_>,
         wrong: &mut Vec<FieldError>,
     ) -> Result<(), TooMany> {
         // As at its admission, a set meets the others once nothing else is wrong with it (V-1); a conflict is
@@ -108,9 +108,9 @@ impl<'a> Compared<'a> {
 }
 
 /// Adds the sets of a bundle, every byte of which is checked; a name that `sidecarSets` has, too, is an error.
-fn bundled(text: &Text, sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
+fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("bundle");
-    let read = Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify());
+    let read = Bundle::read(text).and_then(|bundle| bundle.verify());
     let bundled = match read {
         Ok(bundled) => bundled,
         Err(error) => return errors.push(FieldError::new(&path, Cause::Invalid, error.to_string())),

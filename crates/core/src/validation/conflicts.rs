@@ -23,8 +23,54 @@ pub struct Claims<'a> {
     init_containers: BTreeMap<&'a str, Vec<usize>>,
     volumes: BTreeMap<&'a str, Vec<usize>>,
     patches: BTreeMap<&'a str, Patches<'a>>,
-    selector: OnceCell<Option<Possible<'a>>>,
-    namespaces: OnceCell<Option<Possible<'a>>>,
+    reach: Reach<'a>,
+}
+
+/// Which Pods a `SidecarSet` selects. Its selectors are read when they are asked for.
+#[derive(Debug)]
+pub struct Reach<'a> {
+    selector: Selected<'a>,
+    namespaces: Selected<'a>,
+}
+
+/// What one selector may select.
+#[derive(Debug)]
+struct Selected<'a> {
+    by: Option<&'a Value>,
+    read: OnceCell<Option<Possible<'a>>>,
+}
+
+impl<'a> Selected<'a> {
+    const fn new(by: Option<&'a Value>) -> Self {
+        Self { by, read: OnceCell::new() }
+    }
+
+    fn possible(&self) -> Option<&Possible<'a>> {
+        self.read.get_or_init(|| self.by.map(|by| Possible::of(&Selector::parse_known(by)))).as_ref()
+    }
+}
+
+impl<'a> Reach<'a> {
+    /// What a decoded `SidecarSet` selects.
+    pub fn of(set: &'a Value) -> Self {
+        let selected = |key| Selected::new(json::at(set, &["spec", key]));
+        Self { selector: selected("selector"), namespaces: selected("namespaceSelector") }
+    }
+
+    /// What a `SidecarSet` selects at most that was not decoded. In v1alpha1 `spec.namespace` stands in for a selector of
+    /// namespaces.
+    pub fn at_most(set: &'a Value) -> Self {
+        let reach = Self::of(set);
+        let has_namespace = json::at(set, &["spec", "namespace"]).is_some_and(|namespace| !namespace.is_null());
+        if has_namespace { Self { namespaces: Selected::new(None), ..reach } } else { reach }
+    }
+
+    /// Whether some Pod in some namespace is selected by both.
+    pub fn may_meet(&self, other: &Reach<'_>) -> bool {
+        // No namespace selector means every namespace; no selector means no Pod.
+        self.namespaces.possible().zip(other.namespaces.possible()).is_none_or(|(own, theirs)| own.overlaps(theirs))
+            && self.selector.possible().zip(other.selector.possible()).is_some_and(|(own, theirs)| own.overlaps(theirs))
+    }
 }
 
 /// What a `SidecarSet` does with one annotation.
@@ -57,30 +103,23 @@ impl<'a> Claims<'a> {
             init_containers: by_name(set.init_containers()),
             volumes: by_name(set.volumes()),
             patches,
-            selector: OnceCell::new(),
-            namespaces: OnceCell::new(),
+            reach: Reach::of(set.as_value()),
         }
     }
 
     /// The labels of its Pods; `None` where it has no selector.
     pub fn selector(&self) -> Option<&Possible<'a>> {
-        self.selector.get_or_init(|| self.possible("selector")).as_ref()
+        self.reach.selector.possible()
     }
 
     /// The labels of its namespaces; `None` where it is every namespace.
     pub fn namespaces(&self) -> Option<&Possible<'a>> {
-        self.namespaces.get_or_init(|| self.possible("namespaceSelector")).as_ref()
-    }
-
-    fn possible(&self, field: &str) -> Option<Possible<'a>> {
-        self.set.spec(&[field]).map(|selector| Possible::of(&Selector::parse_known(selector)))
+        self.reach.namespaces.possible()
     }
 
     /// Whether some Pod in some namespace is selected by both.
     pub fn may_meet(&self, other: &Claims<'_>) -> bool {
-        // No namespace selector means every namespace; no selector means no Pod.
-        self.namespaces().zip(other.namespaces()).is_none_or(|(own, theirs)| own.overlaps(theirs))
-            && self.selector().zip(other.selector()).is_some_and(|(own, theirs)| own.overlaps(theirs))
+        self.reach.may_meet(&other.reach)
     }
 
     /// [`check`].

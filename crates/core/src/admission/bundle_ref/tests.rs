@@ -14,6 +14,7 @@ use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
 use crate::outcome::Verdict;
 use crate::request::Request;
 use crate::service_account::author::{Authorizer, Question};
+use crate::settings::Settings;
 use crate::settings::bundle_ref::ConfigMapName;
 use crate::sidecar_set::decode::decode;
 use crate::time::Timestamp;

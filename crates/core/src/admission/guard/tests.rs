@@ -11,6 +11,7 @@ use crate::gates::Gates;
 use crate::lookup::{Answer, Failure, ObjectRef};
 use crate::service_account::author::{Authorizer, Question};
 use crate::service_account::rules::Rules;
+use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 
