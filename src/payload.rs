@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pillion_core::bundle::{PREFIX, Text};
+use pillion_core::bundle::PREFIX;
 use pillion_core::field::{FieldError, FieldPath};
 use pillion_core::json::{self, Budget, Object, ParseError};
 use pillion_core::outcome::{Code, Reason, Refusal};
-use pillion_core::settings::Settings;
+use pillion_core::settings::{BorrowedSettings, Settings};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -44,24 +44,8 @@ struct Parts<'a> {
 #[derive(Default)]
 struct SettingsParts<'a> {
     texts: BTreeMap<String, &'a RawValue>,
-    bundle: Option<Bundle<'a>>,
-}
-
-/// The text of `bundle`.
-enum Bundle<'a> {
-    /// A text as JSON has it.
-    Text(Cow<'a, str>),
-    /// The text that was cut out of the payload.
-    CutOut(&'a [u8]),
-}
-
-impl From<Bundle<'_>> for Text {
-    fn from(bundle: Bundle<'_>) -> Self {
-        match bundle {
-            Bundle::Text(text) => text.into_owned().into(),
-            Bundle::CutOut(text) => Self::part(text.to_vec(), 0..text.len()),
-        }
-    }
+    /// The text of `bundle`.
+    bundle: Option<Cow<'a, [u8]>>,
 }
 
 impl<'a> Payload<'a> {
@@ -73,20 +57,21 @@ impl<'a> Payload<'a> {
         if let Some(bundle) = shortened.bundle
             && let Ok(mut payload) = Self::parse(&shortened.text, &Budget::of(whole))
             && let Some(settings) = &mut payload.settings
-            && let Some(Bundle::Text(Cow::Borrowed(PREFIX))) = settings.bundle
+            && matches!(settings.bundle, Some(Cow::Borrowed(text)) if text == PREFIX.as_bytes())
         {
-            settings.bundle = Some(Bundle::CutOut(bundle));
+            settings.bundle = Some(bundle.into());
             return Ok(payload);
         }
         Self::parse(whole, &Budget::of(whole))
     }
 
     fn parse(text: &'a [u8], budget: &Budget) -> Result<Self, Refusal> {
-        let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let payload = deserializer.deserialize_map(PayloadVisitor(budget));
-        payload
-            .and_then(|payload| deserializer.end().map(|()| payload))
-            .map_err(|error| unreadable(&budget.error(error)))
+        let payload = json::utf8(text).and_then(|text| {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            let payload = deserializer.deserialize_map(PayloadVisitor(budget))?;
+            deserializer.end().map(|()| payload)
+        });
+        payload.map_err(|error| unreadable(&budget.error(error)))
     }
 
     /// The request without the parts of [`LATER`]; only once.
@@ -116,11 +101,11 @@ impl<'a> Payload<'a> {
     /// # Errors
     /// Code 400 with every error. A policy server refuses such settings when it starts, so only hosts that skip
     /// `validate_settings` get here.
-    pub fn settings(self) -> Result<Settings, Refusal> {
+    pub fn settings(self) -> Result<BorrowedSettings<'a>, Refusal> {
         let SettingsParts { texts, bundle } = self.settings.unwrap_or_default();
         let settings =
             texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Object, Refusal>>()?;
-        Settings::with_bundle(settings.into(), bundle.map(Text::from)).map_err(|errors| {
+        BorrowedSettings::with_bundle(settings.into(), bundle).map_err(|errors| {
             let root = FieldPath::new("settings");
             let reasons = errors.into_iter().map(|error| {
                 let path = error.clone().below(&root).path;
@@ -216,7 +201,10 @@ impl<'de> Visitor<'de> for SettingsVisitor {
         let mut parts = SettingsParts::default();
         while let Some(key) = map.next_key::<String>()? {
             if key == "bundle" {
-                parts.bundle = map.next_value::<Option<Borrowed<'_>>>()?.map(|Borrowed(text)| Bundle::Text(text));
+                parts.bundle = map.next_value::<Option<Borrowed<'_>>>()?.map(|Borrowed(text)| match text {
+                    Cow::Borrowed(text) => text.as_bytes().into(),
+                    Cow::Owned(text) => text.into_bytes().into(),
+                });
             } else {
                 parts.texts.insert(key, map.next_value()?);
             }

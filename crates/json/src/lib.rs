@@ -7,7 +7,7 @@
 pub mod go;
 mod parse;
 
-pub use parse::{Bounded, Budget, ParseError, Seed, parse};
+pub use parse::{Bounded, Budget, ParseError, Seed, parse, utf8};
 
 /// A JSON object.
 pub type Object = serde_json::Map<String, serde_json::Value>;

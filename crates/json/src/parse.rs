@@ -62,9 +62,20 @@ impl ParseError {
 /// 127 deep, and more than 16,384 values and one for each 9 bytes, or more than 2,048 objects and one for each 36 bytes.
 pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
     let budget = Budget::of(text);
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = budget.seed().deserialize(&mut deserializer);
-    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| budget.error(error))
+    let value = utf8(text).and_then(|text| {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let value = budget.seed().deserialize(&mut deserializer)?;
+        deserializer.end().map(|()| value)
+    });
+    value.map_err(|error| budget.error(error))
+}
+
+/// The text of some bytes. A text is checked once and at once; `serde_json` checks each string of bytes for itself.
+///
+/// # Errors
+/// Bytes that are not UTF-8.
+pub fn utf8(bytes: &[u8]) -> Result<&str, serde_json::Error> {
+    str::from_utf8(bytes).map_err(serde_json::Error::custom)
 }
 
 /// How many more values may be made of a text.
