@@ -3,10 +3,6 @@
 //! It turns bytes into values, asks the core, and turns the outcome into bytes. Every payload gets an answer: a guest error
 //! or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
 
-// Its functions replace those of the C library.
-#[cfg(target_family = "wasm")]
-use pillion_memcmp as _;
-
 mod host;
 mod payload;
 mod response;

@@ -16,7 +16,8 @@ pub const MAX_DEPTH: usize = 64;
 
 /// The JSON of a value: compact, keys sorted, numbers as they are written.
 pub fn shown(value: &Value) -> String {
-    value.to_string()
+    // `Display` has code of its own for each way of writing. Values can always be written.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// An object with these entries.

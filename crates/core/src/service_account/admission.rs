@@ -9,6 +9,7 @@ use super::rules::Rules;
 use super::validation::{self, Findings};
 use crate::admission::World;
 use crate::field::{FieldError, FieldPath};
+use crate::json;
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
@@ -70,8 +71,9 @@ pub fn judge(asked: Asked<'_>, gate: bool, rules: &Rules, world: World<'_>) -> F
 fn field_of_another_version(set: &SidecarSet) -> Option<FieldError> {
     let namespace = set.spec(&["namespace"]).filter(|value| !value.is_null() && *value != "")?;
     let detail = format!(
-        "v1beta1 has no such field, and v1alpha1 would take {namespace} for the only namespace; remove it, and name the \
-         namespace in spec.namespaceSelector by its label kubernetes.io/metadata.name"
+        "v1beta1 has no such field, and v1alpha1 would take {} for the only namespace; remove it, and name the namespace in \
+         spec.namespaceSelector by its label kubernetes.io/metadata.name",
+        json::shown(namespace)
     );
     Some(FieldError::forbidden(&FieldPath::new("spec.namespace"), detail))
 }
