@@ -126,6 +126,10 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
         reasons.extend(more);
         Identities::default()
     });
+    if !sets.is_empty() && pod.parts() > PARTS_MAX {
+        reasons.push(too_many_parts());
+        return Err(reasons);
+    }
     if context.role == Role::Assert {
         if gate && reasons.is_empty() {
             reasons = identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
@@ -140,10 +144,6 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     if sets.is_empty() {
         reasons.extend(identity::without(request.object, gate));
         return unless(reasons, Verdict::Unchanged.into());
-    }
-    if pod.parts() > PARTS_MAX {
-        reasons.push(too_many_parts());
-        return Err(reasons);
     }
     let how = inject::Context {
         now: context.now,

@@ -16,8 +16,8 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
     if let Some(issuer) = new.issuer {
         judge_url(issuer, &change.at.child("issuer"), judgement);
     }
-    // D10. Absent and empty lists are the same.
-    let accepted_kept = change.updating && new.present && old.present && new.accepted == old.accepted;
+    // D10.
+    let accepted_kept = change.keeps_accepted();
     let issuers_kept = accepted_kept && change.signer == change.old_signer && new.issuer == old.issuer;
     let list = change.at.child("acceptedIssuers");
     let mut seen = BTreeSet::new();

@@ -16,10 +16,13 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Place};
+use crate::field::{Cause, FieldError, Place, Report};
 use crate::settings::shoots::ShootSettings;
 use config::{Config, Signer};
 
+/// The most `acceptedIssuers` whose texts are looked at (`serviceaccounts.md` E18). kube-apiserver compares every token with
+/// each of them.
+const ACCEPTED_MAX: usize = 1_000;
 /// How much of a value a warning shows, in characters: it has room for 256 in all.
 const SHOWN: usize = 50;
 
@@ -59,6 +62,28 @@ struct Change<'a> {
     uid: &'a str,
 }
 
+impl Change<'_> {
+    /// Whether an update leaves `acceptedIssuers` as they were. Absent and empty lists are the same.
+    fn keeps_accepted(&self) -> bool {
+        self.updating && self.new.present && self.old.present && self.new.accepted == self.old.accepted
+    }
+
+    /// Whether there are more `acceptedIssuers` than are looked at. So many may stay, as long as nothing about issuers
+    /// changes.
+    fn has_too_many(&self, judgement: &mut Judgement) -> bool {
+        let has_too_many = self.new.accepted.len() > ACCEPTED_MAX;
+        if has_too_many {
+            let detail = format!("may have at most {ACCEPTED_MAX} issuers");
+            if self.keeps_accepted() && self.signer == self.old_signer && self.new.issuer == self.old.issuer {
+                judgement.warn(&["acceptedIssuers ", &detail, "; these are not checked"]);
+            } else {
+                judgement.invalid.report(Cause::TooMany, &self.at.child("acceptedIssuers"), None, &detail);
+            }
+        }
+        has_too_many
+    }
+}
+
 /// Judges an object that is written: a Shoot, or another kind that holds a `serviceAccountConfig` (`is_shoot` is
 /// false: the annotation of the managed issuer means nothing there). `old` is the stored object of an update.
 ///
@@ -94,8 +119,10 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
     let mut signer_changes = false;
     for change in &changes {
         tokens::judge(change, &mut judgement);
-        issuers::judge(change, &mut judgement);
-        migration::judge(change, annotations, settings.migration, &mut judgement);
+        if !change.has_too_many(&mut judgement) {
+            issuers::judge(change, &mut judgement);
+            migration::judge(change, annotations, settings.migration, &mut judgement);
+        }
         issuer_is_set |= change.new.issuer.is_some();
         signer_changes |= change.updating && change.signer != change.old_signer;
     }

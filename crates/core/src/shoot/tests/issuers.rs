@@ -166,3 +166,22 @@ fn d20_the_managed_issuer_is_unknown_while_there_is_no_uid() {
     new["metadata"]["uid"] = Value::Null;
     assert_eq!(errors(&created(&new)), nothing());
 }
+
+#[test]
+fn e18_more_accepted_issuers_than_are_looked_at_are_refused_unless_they_stay() {
+    let many =
+        |count: usize| -> Vec<String> { (0..count).map(|index| format!("https://{index}.example.com")).collect() };
+    assert_eq!(created(&shoot(json!({"acceptedIssuers": many(1_000)}))), Judgement::default());
+    let shown = |judgement: &Judgement| judgement.invalid.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let too_many =
+        ["spec.kubernetes.kubeAPIServer.serviceAccountConfig.acceptedIssuers: Too many: may have at most 1000 issuers"];
+    assert_eq!(shown(&created(&shoot(json!({"acceptedIssuers": many(1_001)})))), too_many);
+    let stored = json!({"issuer": A, "acceptedIssuers": many(1_001)});
+    let kept = changed(stored.clone(), stored.clone());
+    assert_eq!((shown(&kept).len(), kept.warnings.len()), (0, 1), "{kept:?}");
+    for new in
+        [json!({"issuer": B, "acceptedIssuers": many(1_001)}), json!({"issuer": A, "acceptedIssuers": many(1_002)})]
+    {
+        assert_eq!(shown(&changed(stored.clone(), new)), too_many);
+    }
+}
