@@ -19,7 +19,6 @@ use crate::service_account::author::{Author, Authorizer};
 use crate::settings::{BorrowedSettings, Role};
 use crate::sidecar_set::prepare::prepared;
 use crate::time::Timestamp;
-use crate::validation::conflicts::Reach;
 
 /// What is known besides the request and the settings.
 #[derive(Clone, Copy)]
@@ -82,9 +81,8 @@ fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World
             // controller's to compare. What is being deleted has to lose its finalizers.
             let namespace = sidecar_set::only_namespace(&request.object);
             let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
-            let (name, reach) = (json::text(&request.object, &["metadata", "name"]), Reach::at_most(&request.object));
             let (sets, notice) =
-                bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets_beside(name, &reach))?;
+                bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets_beside(&request.object))?;
             let mut others = Vec::new();
             for set in sets.iter() {
                 others.push(prepared(set));

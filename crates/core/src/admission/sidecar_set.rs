@@ -23,6 +23,8 @@ use crate::sidecar_set::prepare::stamp;
 use crate::validation::conflicts::Claims;
 use crate::validation::{self, Findings, canary, injection, update, whitelist};
 
+/// The longest SidecarSet, in bytes of JSON (`serviceaccounts.md` E18). A ConfigMap may have twice as many.
+const LENGTH_MAX: usize = 512 * 1024;
 /// The API group.
 const GROUP: &str = "apps.kruise.io";
 
@@ -87,6 +89,13 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let supported = Version::ALL.map(Version::api_version);
         return undecodable(&name, vec![FieldError::not_supported(&FieldPath::new("apiVersion"), version, &supported)]);
     };
+    // What was stored before the policy can be changed, and lose its finalizers.
+    let is_too_long = |object: &Value| json::length(object, LENGTH_MAX) > LENGTH_MAX;
+    if is_too_long(&object) && !old_object.as_ref().is_some_and(is_too_long) {
+        let detail = format!("a SidecarSet may have at most {LENGTH_MAX} bytes");
+        let error = FieldError::new(&root, Cause::TooLong, detail);
+        return Verdict::Refused(reason(&name, error, Code::Invalid).into()).into();
+    }
     let mut stand_ins = Vec::new();
     for key in ["apiVersion", "kind"] {
         if json::text(&object, &[key]).is_empty() {

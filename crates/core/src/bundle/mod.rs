@@ -29,11 +29,13 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use serde_json::Value;
 use thiserror::Error;
 
 use self::layout::{Parts, Room};
 use self::sections::EARLY;
 use crate::json::{self, Object};
+use crate::names;
 use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::{stamp, stamp_with};
@@ -154,13 +156,16 @@ impl<'a> Bundle<'a> {
         checked(sets)
     }
 
-    /// The sets that a set of this name can be in conflict with: those of which some Pod may be selected by both, and the one
-    /// of its name; each whole, defaulted and hashed. No body of another set is opened.
+    /// The sets that admission compares a `SidecarSet` with, as it was sent: those that may select a Pod that it selects, the
+    /// one of its name, and its base; each whole, defaulted and hashed. No body of another set is opened.
     ///
     /// # Errors
     /// [`BundleError::Damaged`].
-    pub fn sets_beside(&self, name: &str, reach: &Reach<'_>) -> Result<Vec<SidecarSet>, BundleError> {
-        self.sets_where(&|head| head.name() == name || reach.may_meet(&Reach::of(head.as_value())))
+    pub fn sets_beside(&self, sent: &Value) -> Result<Vec<SidecarSet>, BundleError> {
+        let named =
+            [json::text(sent, &["metadata", "name"]), json::text(sent, &["metadata", "annotations", names::BASE])];
+        let reach = Reach::at_most(sent);
+        self.sets_where(&|head| named.contains(&head.name()) || reach.may_meet(&Reach::of(head.as_value())))
     }
 
     /// All sets by name, each whole, defaulted and hashed.

@@ -126,6 +126,7 @@ fn e18_a_bundle_of_short_containers_is_refused() {
     &["b", "c", "d"]
 )]
 #[case::no_selector("n", json!({}), &[])]
+#[case::its_base("n", json!({"base": "d"}), &["d"])]
 fn v50_a_set_is_compared_with_those_whose_pods_it_may_select(
     #[case] name: &str,
     #[case] spec: Value,
@@ -133,8 +134,11 @@ fn v50_a_set_is_compared_with_those_whose_pods_it_may_select(
 ) {
     let text = write(&some());
     let bundle = Bundle::read(text.as_bytes()).unwrap();
-    let sent = set(name, spec);
-    let beside = bundle.sets_beside(name, &Reach::at_most(sent.as_value())).unwrap();
+    let mut sent = set(name, spec).into_value();
+    if let Some(base) = sent["spec"].as_object_mut().unwrap().remove("base") {
+        sent["metadata"]["annotations"] = json!({(crate::names::CANARY): "true", (crate::names::BASE): base});
+    }
+    let beside = bundle.sets_beside(&sent).unwrap();
     assert_eq!(beside.iter().map(SidecarSet::name).collect::<Vec<_>>(), expected);
     let all = bundle.sets().unwrap();
     assert!(beside.iter().all(|set| all.contains(set)));

@@ -307,3 +307,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn e18_a_set_has_a_length_unless_it_was_stored_longer() {
+    let long = |length: usize| {
+        let mut object = manifest();
+        object["spec"]["containers"][0]["command"] = json!(["n".repeat(length)]);
+        object
+    };
+    let problems = |outcome: Outcome| match outcome.verdict {
+        Verdict::Refused(refusal) => refusal.reasons().map(|reason| reason.problem.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let too_long = ["Too long: a SidecarSet may have at most 524288 bytes"];
+    assert_eq!(problems(create(long(510_000))), [""; 0]);
+    assert_eq!(problems(create(long(530_000))), too_long);
+    assert_eq!(problems(update(long(530_000), Some(long(1)))), too_long);
+    assert_eq!(problems(update(long(540_000), Some(long(530_000)))), [""; 0]);
+}

@@ -23,13 +23,8 @@ pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Findings {
         if known.contains(name) {
             continue;
         }
-        let mut found = running.reached_for(container);
-        let target = json::text(container, &["targetContainerName"]);
-        if !target.is_empty() && running.holds_token(target) {
-            found.insert(format!("shares the processes of the sidecar {}", shown(target)));
-        }
-        for what in found {
-            let problem = format!("ephemeral container {} {what}, and could use its ServiceAccount", shown(name));
+        for reach in running.reached_for(container) {
+            let problem = format!("ephemeral container {} {reach}, and could use its ServiceAccount", shown(name));
             match rules.ephemeral_containers {
                 Judgement::Deny => findings.reasons.push(forbidden(
                     &format!("spec.ephemeralContainers[{index}]"),

@@ -1,34 +1,53 @@
 //! What reaches for the token of a sidecar (`serviceaccounts.md` E3, E4, E7, E11, E20, B10).
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde_json::Value;
 
 use super::granted::Granted;
 use super::held::{Holder, containers, shown};
 use super::volumes::{self, Volumes};
-use crate::field::FieldPath;
+use crate::field::{ERRORS_MAX, FieldPath};
+use crate::json;
 use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::Decision;
 use crate::service_account::names;
 
-/// What of ours a container reaches for that `owns` does not allow: volumes and Secrets with tokens, by name.
-fn reaches(volumes: &Volumes<'_>, container: &Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+/// Something of a sidecar's that a container reaches for, by its name. Text is made of it only if it is told (E18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached<'a> {
+    Secret(&'a str),
+    Volume(&'a str),
+    Processes(&'a str),
+    Environment(&'a str),
+}
+
+impl fmt::Display for Reached<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (does, name) = match self {
+            Self::Secret(name) => ("mounts the Secret", name),
+            Self::Volume(name) => ("mounts the volume", name),
+            Self::Processes(name) => ("shares the processes of the sidecar", name),
+            Self::Environment(name) => ("takes its environment from the Secret", name),
+        };
+        write!(f, "{does} {}", shown(name))
+    }
+}
+
+/// What of ours a container reaches for that `owns` does not allow: volumes and Secrets with tokens.
+fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
     let mut found = BTreeSet::new();
     for used in volumes::used_by(container) {
-        if volumes::is_called_like_ours(used) {
-            if !owns(used) {
-                found.insert(format!("mounts the volume {}", shown(used)));
-            }
-            continue;
-        }
-        if let Some(secret) = volumes.token_secret(used) {
-            found.insert(format!("mounts the Secret {}", shown(secret)));
+        if !volumes::is_called_like_ours(used) {
+            found.extend(volumes.token_secret(used).map(Reached::Secret));
+        } else if !owns(used) {
+            found.insert(Reached::Volume(used));
         }
     }
     for (_, secret) in volumes::token_secrets_of_environment(container) {
-        found.insert(format!("takes its environment from the Secret {}", shown(secret)));
+        found.insert(Reached::Environment(secret));
     }
     found
 }
@@ -56,36 +75,38 @@ impl<'a> Running<'a> {
         Self { volumes, is_for_sidecars, holders }
     }
 
-    /// The tokens of sidecars that a container reaches for, as what it does.
-    pub fn reached_for(&self, container: &Value) -> BTreeSet<String> {
+    /// How a container reaches for the tokens of sidecars, in words. An ephemeral container can share the processes of one.
+    pub fn reached_for(&self, container: &Value) -> Vec<String> {
         let mut found = reaches(&self.volumes, container, &|_| false);
         if self.is_for_sidecars {
             let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
-            found.extend(
-                volumes::used_by(container).filter(gives).map(|name| format!("mounts the volume {}", shown(name))),
-            );
+            found.extend(volumes::used_by(container).filter(gives).map(Reached::Volume));
         }
-        found
-    }
-
-    /// Whether the container of this name has the token of a sidecar.
-    pub fn holds_token(&self, name: &str) -> bool {
-        self.holders.contains(name)
+        let target = json::text(container, &["targetContainerName"]);
+        if !target.is_empty() && self.holders.contains(target) {
+            found.insert(Reached::Processes(target));
+        }
+        found.into_iter().take(ERRORS_MAX).map(|reached| reached.to_string()).collect()
     }
 }
 
 /// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
-/// volume or in the environment. E20: volumes and pull secrets that do so while no container uses them.
+/// volume or in the environment. E20: volumes and pull secrets that do so while no container uses them. The first
+/// [`ERRORS_MAX`], and those of one container more.
 pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
         used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
-        for what in reaches(volumes, container, &|volume| granted.owns(name, volume)) {
-            let problem = format!("container {} {what}, which belongs to a sidecar", shown(name));
+        let reached = reaches(volumes, container, &|volume| granted.owns(name, volume));
+        for reached in reached.iter().take(ERRORS_MAX) {
+            let problem = format!("container {} {reached}, which belongs to a sidecar", shown(name));
             let remedy = "remove it; only the containers of the SidecarSet may hold its token";
             reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, remedy));
+        }
+        if reasons.len() >= ERRORS_MAX {
+            return reasons;
         }
     }
     let stray = |field: &str, problem: String| {
@@ -104,6 +125,9 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
         for secret in volumes::token_secrets_of_volume(volume) {
             let problem = format!("volume {} names the Secret {} of a sidecar", shown(name), shown(secret));
             reasons.push(stray("spec.volumes", problem));
+        }
+        if reasons.len() >= ERRORS_MAX {
+            return reasons;
         }
     }
     for secret in volumes::token_secrets_of_pulls(pod) {
