@@ -77,14 +77,17 @@ pub fn build(
     resources: Option<Value>,
     taken: &Taken<'_, '_>,
 ) -> Vec<Sidecar> {
-    let fields = sidecar.as_object().into_iter().flatten().filter(|(key, _)| !SIDECAR_FIELDS.contains(&key.as_str()));
     let mut container = json::Object::new();
-    container.extend(fields.map(|(key, value)| (key.clone(), value.clone())));
+    let env = merged_env(json::items(sidecar, &["env"]), taken.variables());
+    container.insert("env".to_owned(), Value::Array(env));
     if let Some(resources) = resources {
         container.insert("resources".to_owned(), resources);
     }
-    let env = merged_env(json::items(sidecar, &["env"]), taken.variables());
-    container.insert("env".to_owned(), Value::Array(env));
+    for (key, value) in sidecar.as_object().into_iter().flatten() {
+        if !SIDECAR_FIELDS.contains(&key.as_str()) && !container.contains_key(key) {
+            container.insert(key.clone(), value.clone());
+        }
+    }
     share(&mut container, sidecar, taken.mounts, taken.devices);
 
     let before = json::text(sidecar, &["podInjectPolicy"]) == "BeforeAppContainer";
