@@ -219,8 +219,12 @@ fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
-/// The sets, unless they have more containers and volumes than their length allows.
+/// The sets, unless a name stands there twice, or they have more containers and volumes than their length allows.
 fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
+    // Bundles are written by name. What sets of one name get together grows with the square of their number (E18).
+    if sets.array_windows().any(|[one, next]| one.name() >= next.name()) {
+        return Err(BundleError::Damaged("a SidecarSet is there twice, or not in its place"));
+    }
     if weight::is_too_dense(&sets) { Err(BundleError::TooDense) } else { Ok(sets) }
 }
 

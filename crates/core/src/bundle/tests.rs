@@ -82,6 +82,20 @@ fn e18_a_bundle_of_nothing_is_refused(#[case] count: usize, #[case] is_read: boo
 }
 
 #[test]
+fn e18_a_bundle_with_a_name_twice_is_refused() {
+    let text = write(&[labelled("a", "web"), labelled("b", "web"), labelled("a", "shop")]);
+    let bundle = Bundle::read(text.as_bytes()).unwrap();
+    let twice = BundleError::Damaged("a SidecarSet is there twice, or not in its place");
+    assert_eq!(bundle.verify(), Err(twice.clone()));
+    // Only what is opened is looked at.
+    let sets = |label: &str| bundle.sets_for("n", json!({"app": label}).as_object()).map(|sets| sets.len());
+    assert_eq!((sets("web"), sets("shop")), (Ok(2), Ok(1)));
+    let same = write(&[labelled("a", "web"), labelled("a", "web")]);
+    let labels = json!({"app": "web"});
+    assert_eq!(Bundle::read(same.as_bytes()).unwrap().sets_for("n", labels.as_object()), Err(twice));
+}
+
+#[test]
 fn e18_a_bundle_of_short_containers_is_refused() {
     let crowded = |name: &str| {
         SidecarSet::from_decoded(json!({
