@@ -40,6 +40,9 @@ pub struct Sources<'a> {
     pub lookup: &'a dyn Lookup,
 }
 
+/// The most SidecarSets that one Pod gets. Each is read, hashed and compared with the Pod (`serviceaccounts.md` E18).
+const SETS_MAX: usize = 500;
+
 /// The `SidecarSet`s in effect, in the order of injection: those bound to the namespace by name, then the
 /// cluster-wide ones, each group by name. Bases with a matching canary are left out (P-8).
 ///
@@ -76,6 +79,16 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
                 "remove it from the policy's settings, or rename one of them",
             ));
         }
+    }
+
+    if matched.len() > SETS_MAX {
+        reasons.push(Reason::forbidden(
+            None,
+            FieldPath::new("metadata.labels"),
+            format!("{} SidecarSets match the Pod; a Pod gets at most {SETS_MAX}", matched.len()),
+            "narrow the selectors of the SidecarSets",
+        ));
+        return (Vec::new(), reasons);
     }
 
     let mut suitable = Vec::with_capacity(matched.len());

@@ -67,6 +67,16 @@ fn selected(namespace: &str, sets: &[SidecarSet]) -> Vec<String> {
     sets.iter().map(|set| set.name().to_owned()).collect()
 }
 
+#[test]
+fn e18_a_pod_gets_so_many_sets() {
+    let sets: Vec<_> = (0..=SETS_MAX).map(|index| set(&format!("s{index:03}"), &json!({}))).collect();
+    assert_eq!(selected("prod", &sets[1..]).len(), SETS_MAX);
+    assert_eq!(
+        selected_from(&cluster(), "prod", &pod(), &sets, &[], "u").unwrap_err(),
+        "metadata.labels: 501 SidecarSets match the Pod; a Pod gets at most 500; narrow the selectors of the SidecarSets"
+    );
+}
+
 #[rstest]
 #[case::labels(json!({}), true)]
 #[case::other_labels(json!({"selector": {"matchLabels": {"app": "y"}}}), false)]
