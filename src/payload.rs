@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pillion_core::bundle::PREFIX;
-use pillion_core::field::{FieldError, FieldPath};
+use pillion_core::field::FieldError;
 use pillion_core::json::{self, Budget, Object, ParseError};
 use pillion_core::outcome::{Code, Reason, Refusal};
 use pillion_core::settings::{BorrowedSettings, Settings};
@@ -106,13 +106,12 @@ impl<'a> Payload<'a> {
         let settings =
             texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Object, Refusal>>()?;
         BorrowedSettings::with_bundle(settings.into(), bundle).map_err(|errors| {
-            let root = FieldPath::new("settings");
             let reasons = errors.into_iter().map(|error| {
-                let path = error.clone().below(&root).path;
-                reason(path, FieldError { path: FieldPath::default(), ..error }.to_string())
+                let path = error.clone().below("settings").path;
+                reason(path, FieldError { path: String::new(), ..error }.to_string())
             });
             // There is no failure without an error; were there one, it would still be a refusal.
-            Refusal::of(reasons).unwrap_or_else(|| undecodable(root.clone(), "cannot be decoded".to_owned()))
+            Refusal::of(reasons).unwrap_or_else(|| undecodable("settings".to_owned(), "cannot be decoded".to_owned()))
         })
     }
 }
@@ -233,7 +232,7 @@ fn unreadable(error: &ParseError) -> Refusal {
     } else {
         "the payload cannot be read"
     };
-    undecodable(FieldPath::default(), format!("{problem}: {error}"))
+    undecodable(String::new(), format!("{problem}: {error}"))
 }
 
 /// Everything that is wrong with settings: decoding first, and validation if that succeeds.
@@ -246,7 +245,7 @@ pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
             } else {
                 "the settings are not valid JSON"
             };
-            return vec![FieldError::invalid(&FieldPath::default(), error, problem)];
+            return vec![FieldError::invalid("", error, problem)];
         }
     };
     match Settings::decode(settings) {
@@ -255,10 +254,10 @@ pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
     }
 }
 
-fn undecodable(field: FieldPath, problem: String) -> Refusal {
+fn undecodable(field: String, problem: String) -> Refusal {
     reason(field, problem).into()
 }
 
-fn reason(field: FieldPath, problem: String) -> Reason {
+fn reason(field: String, problem: String) -> Reason {
     Reason { sidecar_set: None, field, problem, remedy: String::new(), code: Code::Undecodable }
 }

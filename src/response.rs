@@ -81,7 +81,6 @@ fn one_line(warning: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::field::FieldPath;
     use pillion_core::outcome::{Code, Reason, Refusal};
     use serde_json::{Value, json};
 
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(answer(Verdict::Mutated(json!({"a": 1})).into()), saying(&json!({"mutated_object": {"a": 1}})));
         let refusal = Refusal::from(Reason {
             sidecar_set: Some("logs".to_owned()),
-            field: FieldPath::new("spec.selector"),
+            field: "spec.selector".to_owned(),
             problem: "is wrong".to_owned(),
             remedy: "mend it".to_owned(),
             code: Code::Invalid,
@@ -143,7 +142,7 @@ mod tests {
     fn settings_are_valid_or_say_everything_that_is_wrong() {
         let read = |errors: &[FieldError]| serde_json::from_slice::<Value>(&settings(errors).unwrap()).unwrap();
         assert_eq!(read(&[]), json!({"valid": true, "message": null}));
-        let error = |path| FieldError::required(&FieldPath::new(path), "give one");
+        let error = |path| FieldError::required(path, "give one");
         assert_eq!(
             read(&[error("a"), error("b")]),
             json!({"valid": false, "message": "a: Required value: give one; b: Required value: give one"})

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::json;
 
@@ -15,17 +15,17 @@ static NULL: Value = Value::Null;
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'v, 'p> {
     pub(crate) value: &'v Value,
-    pub(crate) place: Place<'p>,
+    pub(crate) place: FieldPath<'p>,
 }
 
 impl<'v> Node<'v, '_> {
     /// A whole object.
     pub(crate) const fn root(value: &'v Value) -> Self {
-        Self { value, place: Place::new("") }
+        Self { value, place: FieldPath::new("") }
     }
 
     /// The place of the field `key`.
-    pub(crate) fn at<'s>(&'s self, key: &'s str) -> Place<'s> {
+    pub(crate) fn at<'s>(&'s self, key: &'s str) -> FieldPath<'s> {
         self.place.child(key)
     }
 
@@ -104,31 +104,6 @@ impl<'v> Node<'v, '_> {
         self.optional_flag(key).unwrap_or_default()
     }
 
-    /// Reports that the field `key` is missing.
-    pub(crate) fn required(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
-        errors.required(&self.place.child(key), detail);
-    }
-
-    /// Reports that the field `key` may not be set.
-    pub(crate) fn forbidden(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
-        errors.forbidden(&self.place.child(key), detail);
-    }
-
-    /// Reports what is wrong with the field `key`, showing its text.
-    pub(crate) fn invalid(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
-        errors.invalid(&self.place.child(key), self.text(key), detail);
-    }
-
-    /// Reports what is wrong with the field `key`, showing its number.
-    pub(crate) fn invalid_number(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
-        errors.invalid_number(&self.place.child(key), self.number(key), detail);
-    }
-
-    /// Reports that the text of the field `key` is there twice.
-    pub(crate) fn duplicate(&self, key: &str, errors: &mut Vec<FieldError>) {
-        errors.duplicate(&self.place.child(key), self.text(key));
-    }
-
     /// Requires that `key` holds a text or a list that is not empty; answers whether it does.
     pub(crate) fn require(&self, key: &str, errors: &mut Vec<FieldError>) -> bool {
         let set = match self.raw(key) {
@@ -137,7 +112,7 @@ impl<'v> Node<'v, '_> {
             _ => false,
         };
         if !set {
-            self.required(key, "must not be empty", errors);
+            errors.required(&self.at(key), "must not be empty");
         }
         set
     }
@@ -148,7 +123,7 @@ impl<'v> Node<'v, '_> {
     }
 
     /// Requires that `key` holds one of `known`; errors are reported at `place`.
-    pub(crate) fn one_of_at(&self, key: &str, place: &Place<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
+    pub(crate) fn one_of_at(&self, key: &str, place: &FieldPath<'_>, known: &[&str], errors: &mut Vec<FieldError>) {
         match self.text(key) {
             "" => errors.required(place, &[key, " must be one of: ", &format::joined(known, ", ")].concat()),
             _ if self.is_one_of(key, known) => {}
@@ -170,7 +145,7 @@ impl<'v> Node<'v, '_> {
         if let Some(value) = self.integer(key)
             && !(low..=high).contains(&value)
         {
-            self.invalid_number(key, &format!("must be between {low} and {high}, inclusive"), errors);
+            errors.invalid(&self.at(key), self.number(key), &format!("must be between {low} and {high}, inclusive"));
         }
     }
 
@@ -209,13 +184,13 @@ pub(crate) type Format = fn(&str) -> Option<&'static str>;
 pub(crate) struct Items<'v, 'p> {
     left: std::slice::Iter<'v, Value>,
     index: usize,
-    above: &'p Place<'p>,
+    above: &'p FieldPath<'p>,
     key: &'p str,
 }
 
 impl<'v, 'p> Items<'v, 'p> {
     /// The items of the list `key` below `above`.
-    pub(crate) fn of(items: &'v [Value], above: &'p Place<'p>, key: &'p str) -> Self {
+    pub(crate) fn of(items: &'v [Value], above: &'p FieldPath<'p>, key: &'p str) -> Self {
         Self { left: items.iter(), index: 0, above, key }
     }
 }

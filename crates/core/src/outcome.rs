@@ -6,7 +6,6 @@ use std::fmt::{self, Write as _};
 use serde_json::Value;
 
 use crate::admission::audit;
-use crate::field::FieldPath;
 
 /// The HTTP code of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +48,7 @@ pub struct Reason {
     /// The `SidecarSet` that it is about, where it is about one.
     pub sidecar_set: Option<String>,
     /// The field of the `SidecarSet`, of the Pod or of the settings.
-    pub field: FieldPath,
+    pub field: String,
     /// What is wrong.
     pub problem: String,
     /// What to do about it; empty where the problem says it.
@@ -59,10 +58,10 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// The policy says no ([`Code::Forbidden`]). One call that is compiled once, as there are many.
-    pub fn forbidden(sidecar_set: Option<&str>, field: FieldPath, problem: String, remedy: &str) -> Self {
+    /// The policy says no ([`Code::Forbidden`]).
+    pub fn forbidden(sidecar_set: Option<&str>, field: impl Into<String>, problem: String, remedy: &str) -> Self {
         let sidecar_set = sidecar_set.map(str::to_owned);
-        Self { sidecar_set, field, problem, remedy: remedy.to_owned(), code: Code::Forbidden }
+        Self { sidecar_set, field: field.into(), problem, remedy: remedy.to_owned(), code: Code::Forbidden }
     }
 }
 
@@ -71,7 +70,7 @@ impl fmt::Display for Reason {
         if let Some(name) = &self.sidecar_set {
             write!(f, "SidecarSet \"{name}\": ")?;
         }
-        if !self.field.as_str().is_empty() {
+        if !self.field.is_empty() {
             write!(f, "{}: ", self.field)?;
         }
         f.write_str(&self.problem)?;

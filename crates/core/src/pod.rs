@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Place};
+use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 use crate::names;
 use crate::schema;
@@ -22,7 +22,7 @@ impl<'a> Pod<'a> {
     /// Every field of another shape, with its path.
     pub fn decode(object: &'a Value) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
-        schema::check_shape(object, &schema::POD, &Place::new(""), &mut errors);
+        schema::check_shape(object, &schema::POD, &FieldPath::new(""), &mut errors);
         if errors.is_empty() { Ok(Self { object, annotations: None }) } else { Err(errors) }
     }
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::field::{Cause, FieldError, FieldPath};
+use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::nullable;
 use crate::outcome::{Code, Reason, Refusal};
@@ -40,7 +40,7 @@ impl FromStr for Operation {
             "UPDATE" => Ok(Self::Update),
             "DELETE" => Ok(Self::Delete),
             "CONNECT" => Ok(Self::Connect),
-            _ => Err(FieldError::not_supported(&FieldPath::new("request.operation"), name, &Self::NAMES)),
+            _ => Err(FieldError::not_supported("request.operation", name, &Self::NAMES)),
         }
     }
 }
@@ -122,9 +122,9 @@ impl Request {
             expect_object(&root.child("kind"), kind)?;
         }
         let envelope: Envelope = serde_path_to_error::deserialize(&request)
-            .map_err(|error| undecodable(FieldError::undecodable(&root, &error)))?;
+            .map_err(|error| undecodable(FieldError::undecodable(root, &error)))?;
         let missing =
-            |field: &str| undecodable(FieldError::required(&root.child(field), "every AdmissionRequest has one"));
+            |field: &str| undecodable(FieldError::required(root.child(field), "every AdmissionRequest has one"));
         let kind = envelope.kind.ok_or_else(|| missing("kind"))?;
         if kind.kind.is_empty() {
             return Err(missing("kind.kind").into());
@@ -194,18 +194,17 @@ struct Envelope {
     dry_run: Option<bool>,
 }
 
-fn expect_object(path: &FieldPath, value: &Value) -> Result<(), Reason> {
+fn expect_object(path: &FieldPath<'_>, value: &Value) -> Result<(), Reason> {
     if value.is_object() {
         return Ok(());
     }
-    let detail = format!("must be an object, found {}", json::type_name(value));
-    Err(undecodable(FieldError::new(path, Cause::Type, detail)))
+    Err(undecodable(FieldError::wrong_type(path, "an object", json::type_name(value))))
 }
 
 fn undecodable(error: FieldError) -> Reason {
     Reason {
         sidecar_set: None,
-        problem: FieldError { path: FieldPath::default(), ..error.clone() }.to_string(),
+        problem: FieldError { path: String::new(), ..error.clone() }.to_string(),
         field: error.path,
         remedy: String::new(),
         code: Code::Undecodable,

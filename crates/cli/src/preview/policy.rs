@@ -88,7 +88,7 @@ pub fn doubts(policy: &Value) -> Vec<String> {
 fn finding(field: &str, problem: &str, remedy: &str) -> Finding {
     Finding {
         kind: Kind::Policy,
-        path: FieldPath::new("spec").child(field),
+        path: FieldPath::new("spec").child(field).to_string(),
         wanted: String::new(),
         found: None,
         problem: problem.to_owned(),
@@ -102,7 +102,7 @@ fn own_namespace(policy: &Value, namespace: &str) -> Option<Finding> {
     let is_elsewhere = json::text(policy, &["kind"]) == "AdmissionPolicy" && !own.is_empty() && own != namespace;
     is_elsewhere.then(|| Finding {
         kind: Kind::Policy,
-        path: FieldPath::new("metadata.namespace"),
+        path: "metadata.namespace".to_owned(),
         wanted: own.to_owned(),
         found: Some(namespace.to_owned()),
         problem: format!("an AdmissionPolicy is for its own namespace \"{own}\", the Pod's is \"{namespace}\""),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
-use pillion_core::field::{FieldError, FieldPath};
+use pillion_core::field::FieldError;
 use pillion_core::settings::Settings;
 use pillion_core::{json, names};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub struct Origin {
     /// The document.
     pub manifest: Manifest,
     /// The path of the settings in it; empty where it is nothing else.
-    pub base: FieldPath,
+    pub base: String,
 }
 
 /// Reads settings: an object of settings, or the policy of Kubewarden that has them.
@@ -90,14 +90,14 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
     match candidates.as_slice() {
         [policy] => {
             let value = json::at(&policy.value, &["spec", "settings"]).cloned().unwrap_or_default();
-            let origin = Origin { manifest: (*policy).clone(), base: FieldPath::new("spec.settings") };
+            let origin = Origin { manifest: (*policy).clone(), base: "spec.settings".to_owned() };
             Ok(Given { value, policy: Some(policy.value.clone()), origin: Some(origin) })
         }
         [] => match (manifests.pop(), manifests.is_empty()) {
             (None, _) => Ok(Given::default()),
             (Some(manifest), true) if manifest.value.get("kind").is_none() => {
                 let value = manifest.value.clone();
-                Ok(Given { value, policy: None, origin: Some(Origin { manifest, base: FieldPath::default() }) })
+                Ok(Given { value, policy: None, origin: Some(Origin { manifest, base: String::new() }) })
             }
             (Some(other), true) => bail!(
                 "{name}: neither settings nor a ClusterAdmissionPolicy, but a {}; SidecarSets stand under sidecarSets in \
@@ -206,7 +206,7 @@ impl Assembled {
         let place = || {
             let (index, rest) = error.path.as_str().strip_prefix("sidecarSets[")?.split_once(']')?;
             let manifest = self.manifests.get(index.parse::<usize>().ok()?)?.as_ref()?;
-            let path = FieldPath::new(rest.strip_prefix('.').unwrap_or(rest));
+            let path = rest.strip_prefix('.').unwrap_or(rest).to_owned();
             let error = FieldError { path, ..error.clone() };
             Some(format!("{}: {error}", locate::line(manifest, &error)))
         };

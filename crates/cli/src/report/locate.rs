@@ -1,6 +1,6 @@
 //! From the path of a field to the characters of a file.
 
-use pillion_core::field::{Cause, FieldError, FieldPath};
+use pillion_core::field::{Cause, FieldError};
 use serde_json::Value;
 
 use super::Place;
@@ -26,9 +26,9 @@ pub struct Target {
 
 /// Finds what a path names in an object. The text of a path does not tell where a key with dots or brackets ends, but
 /// the keys that are there do.
-pub fn resolve(object: &Value, path: &FieldPath) -> Target {
-    let mut best = Best { pointer: String::new(), left: path.as_str().len() };
-    walk(object, path.as_str(), &mut String::new(), &mut best);
+pub fn resolve(object: &Value, path: &str) -> Target {
+    let mut best = Best { pointer: String::new(), left: path.len() };
+    walk(object, path, &mut String::new(), &mut best);
     Target { pointer: best.pointer, is_whole: best.left == 0 }
 }
 
@@ -83,7 +83,7 @@ fn after<'a>(rest: &'a str, key: &str) -> Option<&'a str> {
 
 /// The place of a field in the file of `manifest`: the field, else the nearest thing above it that is there. `shown`
 /// is the value that is wrong; where the field is a map or a list that holds it, it is what is pointed at.
-pub fn place(manifest: &Manifest, path: &FieldPath, aim: Aim, shown: Option<&str>) -> Place {
+pub fn place(manifest: &Manifest, path: &str, aim: Aim, shown: Option<&str>) -> Place {
     let target = resolve(&manifest.value, path);
     let pointer = target.pointer.as_str();
     let value = manifest.value.pointer(pointer);
@@ -184,7 +184,7 @@ mod tests {
             },
         });
         let expected = Target { pointer: pointer.to_owned(), is_whole };
-        assert_eq!(resolve(&object, &FieldPath::new(path)), expected);
+        assert_eq!(resolve(&object, path), expected);
     }
 
     const YAML: &str = "# a set\nmetadata:\n  annotations:\n    kruise.io/a.b: 'x y'\n    empty:\n  labels: {a: b}\nspec:\n  \
@@ -226,7 +226,7 @@ mod tests {
     ) {
         let source = Arc::new(Source::new("a.yaml", text));
         let manifest = parse(&source).unwrap().remove(0);
-        let place = place(&manifest, &FieldPath::new(path), aim, shown);
+        let place = place(&manifest, path, aim, shown);
         assert_eq!((text.get(place.span.clone()).unwrap(), place.start().line), (expected, line));
     }
 }

@@ -1,6 +1,6 @@
 //! The kinds that make Pods and where each has its Pod template.
 
-use pillion_core::field::{Cause, FieldError, FieldPath};
+use pillion_core::field::{Cause, FieldError};
 use pillion_core::json;
 use pillion_core::sidecar_set::decode::Version;
 use pillion_core::words::nearest;
@@ -106,15 +106,15 @@ pub fn misspelt(object: &Value) -> Option<FieldError> {
     let named: Vec<&Kind> = KINDS.iter().filter(|kind| kind.name == name).collect();
     if let Some(kind) = named.first() {
         let versions: Vec<&str> = named.iter().map(|kind| kind.api_version).collect();
-        let path = FieldPath::new("apiVersion");
+        let path = "apiVersion";
         return Some(match api_version {
-            "" => FieldError::required(&path, format!("a {} has {}", kind.name, versions.join(" or "))),
-            _ => FieldError::not_supported(&path, api_version, &versions),
+            "" => FieldError::required(path, format!("a {} has {}", kind.name, versions.join(" or "))),
+            _ => FieldError::not_supported(path, api_version, &versions),
         });
     }
     let of_group = KINDS.iter().filter(|kind| group.is_some_and(|group| kind.group == group));
     let meant = nearest(name, of_group.map(|kind| kind.name))?;
-    Some(FieldError::new(&FieldPath::new("kind"), Cause::NotSupported, did_you_mean(meant)).showing(name))
+    Some(FieldError::new("kind", Cause::NotSupported, did_you_mean(meant)).showing(name))
 }
 
 /// Whether an object is a `SidecarSet`, or was meant to be one: the kind or the apiVersion may be misspelt.
@@ -126,15 +126,14 @@ pub fn is_sidecar_set(api_version: &str, name: &str) -> bool {
 
 fn of_sidecar_set(api_version: &str, name: &str) -> Option<FieldError> {
     if name != "SidecarSet" {
-        let kind = FieldPath::new("kind");
-        return Some(FieldError::new(&kind, Cause::NotSupported, did_you_mean("SidecarSet")).showing(name));
+        return Some(FieldError::new("kind", Cause::NotSupported, did_you_mean("SidecarSet")).showing(name));
     }
     let versions = [Version::V1Beta1, Version::V1Alpha1].map(Version::api_version);
-    let path = FieldPath::new("apiVersion");
+    let path = "apiVersion";
     match api_version {
-        "" => Some(FieldError::required(&path, format!("a SidecarSet has {}", versions.join(" or ")))),
+        "" => Some(FieldError::required(path, format!("a SidecarSet has {}", versions.join(" or ")))),
         known if versions.contains(&known) => None,
-        other => Some(FieldError::not_supported(&path, other, &versions)),
+        other => Some(FieldError::not_supported(path, other, &versions)),
     }
 }
 

@@ -36,7 +36,7 @@ pub fn problems(object: &Value) -> Vec<FieldError> {
     errors.extend(list(object));
     if let Some(kind) = kind {
         match template(object, kind) {
-            Ok((value, path)) => pod(value, &path, &mut errors),
+            Ok((value, path)) => pod(value, &FieldPath::new(&path), &mut errors),
             Err(error) => errors.push(error),
         }
     }
@@ -53,10 +53,7 @@ fn no_kind(object: &Value) -> Option<FieldError> {
     let path = FieldPath::default();
     match entries.get("kind").filter(|kind| !kind.is_null()) {
         None => Some(missing(entries, &["kind"], &path, "say what the object is")),
-        Some(kind) => {
-            let detail = format!("must be a string, found {}", json::type_name(kind));
-            Some(FieldError::new(&path.child("kind"), Cause::Type, detail))
-        }
+        Some(kind) => Some(FieldError::wrong_type("kind", "a string", json::type_name(kind))),
     }
 }
 
@@ -75,7 +72,8 @@ pub fn doubts(object: &Value) -> Vec<FieldError> {
     let parts = [("", &POD_TEMPLATE), ("metadata", &schema::OBJECT_META), ("spec", &POD_SPEC)];
     let mut found = Vec::new();
     for (key, schema) in parts {
-        let (part, path) = if key.is_empty() { (Some(value), path.clone()) } else { (value.get(key), path.child(key)) };
+        let path = FieldPath::new(&path);
+        let (part, path) = if key.is_empty() { (Some(value), path) } else { (value.get(key), path.child(key)) };
         let Some(entries) = part.and_then(Value::as_object) else { continue };
         for name in entries.keys().filter(|name| schema.field(name).is_none()) {
             let absent = schema.fields.iter().map(|field| field.name).filter(|known| !entries.contains_key(*known));
@@ -87,52 +85,50 @@ pub fn doubts(object: &Value) -> Vec<FieldError> {
     found
 }
 
-fn unknown(path: &FieldPath, name: &str, meant: &str) -> FieldError {
-    FieldError::new(&path.child(name), Cause::Unknown, did_you_mean(meant))
+fn unknown(path: &FieldPath<'_>, name: &str, meant: &str) -> FieldError {
+    FieldError::new(path.child(name), Cause::Unknown, did_you_mean(meant))
 }
 
 /// The error for a required field that is absent: the key that was meant to be it, or that there is none.
-fn missing(entries: &json::Object, wanted: &[&str], path: &FieldPath, detail: &str) -> FieldError {
+fn missing(entries: &json::Object, wanted: &[&str], path: &FieldPath<'_>, detail: &str) -> FieldError {
     let misspelt = entries
         .keys()
         .filter(|key| !wanted.contains(&key.as_str()))
         .find_map(|key| nearest(key, wanted.iter().copied()).map(|meant| unknown(path, key, meant)));
     misspelt.unwrap_or_else(|| match wanted {
-        [only] => FieldError::required(&path.child(only), detail),
+        [only] => FieldError::required(path.child(only), detail),
         several => FieldError::required(path, format!("one of {}", several.join(", "))),
     })
 }
 
 /// The Pod template of an object of this kind, and where it stands.
-fn template<'a>(object: &'a Value, kind: &kinds::Kind) -> Result<(&'a Value, FieldPath), FieldError> {
+fn template<'a>(object: &'a Value, kind: &kinds::Kind) -> Result<(&'a Value, String), FieldError> {
     let mut value = object;
-    let mut path = FieldPath::default();
+    let mut path = String::new();
     for wanted in kind.steps {
-        let Some(entries) = value.as_object() else { return Err(no_object(value, &path)) };
+        let at = FieldPath::new(&path);
+        let Some(entries) = value.as_object() else {
+            return Err(FieldError::wrong_type(at, "an object", json::type_name(value)));
+        };
         let found = wanted.iter().find_map(|key| Some((*key, entries.get(*key).filter(|value| !value.is_null())?)));
         let Some((key, below)) = found else {
-            return Err(missing(entries, wanted, &path, &format!("a {} makes Pods of a template", kind.name)));
+            return Err(missing(entries, wanted, &at, &format!("a {} makes Pods of a template", kind.name)));
         };
         value = below;
-        path = path.child(key);
+        path = at.child(key).to_string();
     }
     Ok((value, path))
 }
 
-fn no_object(value: &Value, path: &FieldPath) -> FieldError {
-    let detail = format!("must be an object, found {}", json::type_name(value));
-    FieldError::new(path, Cause::Type, detail)
-}
-
 /// The types of all fields of `value` that `schema` knows, as the API server decodes them.
-fn types(value: &Value, schema: &'static Schema, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn types(value: &Value, schema: &'static Schema, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if !value.is_null() {
         schema::decode(&mut value.clone(), schema, path, errors);
     }
 }
 
 /// Adds every error in a Pod or a Pod template.
-fn pod(value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn pod(value: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     types(value, &POD_TEMPLATE, path, errors);
     let Some(entries) = value.as_object() else { return };
     let path_of_spec = path.child("spec");
@@ -149,12 +145,12 @@ fn pod(value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn containers(spec: &json::Object, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn containers(spec: &json::Object, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     const DETAIL: &str = "a Pod has at least one container";
     match spec.get("containers").filter(|containers| !containers.is_null()) {
         None => errors.push(missing(spec, &["containers"], path, DETAIL)),
         Some(Value::Array(items)) if items.is_empty() => {
-            errors.push(FieldError::required(&path.child("containers"), DETAIL));
+            errors.push(FieldError::required(path.child("containers"), DETAIL));
         }
         Some(Value::Array(items)) => named(items, &path.child("containers"), errors),
         Some(_) => {}
@@ -162,7 +158,7 @@ fn containers(spec: &json::Object, path: &FieldPath, errors: &mut Vec<FieldError
 }
 
 /// Items of a list that must have names.
-fn named(items: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn named(items: &[Value], path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let empty = json::Object::new();
     for (index, item) in items.iter().enumerate() {
         let entries = match item {
@@ -173,7 +169,7 @@ fn named(items: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
         if matches!(entries.get("name"), None | Some(Value::Null)) {
             errors.push(missing(entries, &["name"], &path.index(index), "give it a name"));
         } else if json::text(item, &["name"]).is_empty() && item.get("name").is_some_and(Value::is_string) {
-            errors.push(FieldError::required(&path.index(index).child("name"), "give it a name"));
+            errors.push(FieldError::required(path.index(index).child("name"), "give it a name"));
         }
     }
 }
@@ -186,15 +182,12 @@ fn list(object: &Value) -> Option<FieldError> {
         _ if !is_list => None,
         None | Some(Value::Null) => Some(missing(entries, &["items"], &FieldPath::default(), "a List has items")),
         Some(Value::Array(_)) => None,
-        Some(other) => {
-            let detail = format!("must be a list, found {}", json::type_name(other));
-            Some(FieldError::new(&FieldPath::new("items"), Cause::Type, detail))
-        }
+        Some(other) => Some(FieldError::wrong_type("items", "a list", json::type_name(other))),
     }
 }
 
 /// Values of an object of an unknown kind that look like Pod templates, and are none.
-fn search(value: &Value, path: &FieldPath, depth: usize, found: &mut Vec<FieldError>) {
+fn search(value: &Value, path: &FieldPath<'_>, depth: usize, found: &mut Vec<FieldError>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     match value {
         Value::Object(entries) => {
@@ -211,7 +204,7 @@ fn search(value: &Value, path: &FieldPath, depth: usize, found: &mut Vec<FieldEr
                     containers(spec, &path.child("spec"), found);
                     if !matches!(spec.get("containers"), None | Some(Value::Array(_) | Value::Null)) {
                         found.push(FieldError::new(
-                            &path.child("spec").child("containers"),
+                            path.child("spec").child("containers"),
                             Cause::Type,
                             "must be a list",
                         ));

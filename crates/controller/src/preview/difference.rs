@@ -62,7 +62,7 @@ struct Difference {
 }
 
 impl Difference {
-    fn walk(&mut self, before: Option<&Value>, wanted: &Value, at: &FieldPath) {
+    fn walk(&mut self, before: Option<&Value>, wanted: &Value, at: &FieldPath<'_>) {
         let before = before.filter(|value| !value.is_null());
         match (before, wanted) {
             (_, Value::Object(fields)) if before.is_none_or(Value::is_object) => {
@@ -82,9 +82,9 @@ impl Difference {
     }
 
     /// The items that come and go.
-    fn list(&mut self, before: &[Value], wanted: &[Value], at: &FieldPath) {
+    fn list(&mut self, before: &[Value], wanted: &[Value], at: &FieldPath<'_>) {
         let gone = before.iter().filter(|item| !wanted.contains(item));
-        let is_shared = self.is_applied && at.as_str().starts_with("metadata.");
+        let is_shared = self.is_applied && at.to_string().starts_with("metadata.");
         let gone: Vec<&Value> = gone.filter(|_| !is_shared).collect();
         let new: Vec<&Value> = wanted.iter().filter(|item| !before.contains(item)).collect();
         if gone.is_empty() && new.is_empty() && !is_shared {
@@ -98,7 +98,7 @@ impl Difference {
     }
 
     /// A line; `word` stands alone where values are not told.
-    fn say(&mut self, at: &FieldPath, word: &str, values: impl FnOnce() -> String) {
+    fn say(&mut self, at: &FieldPath<'_>, word: &str, values: impl FnOnce() -> String) {
         let text = if self.is_secret { String::new() } else { values() };
         let line = format!("{at}: {}", if text.is_empty() { word } else { &text });
         if self.lines.last() != Some(&line) {

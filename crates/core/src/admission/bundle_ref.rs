@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use super::{World, audit};
 use crate::bundle::BundleError;
 use crate::bundle::config_map::{self, Choice, Unavailable};
-use crate::field::FieldPath;
 use crate::outcome::{Code, Outcome, Reason, Refusal};
 use crate::settings::BorrowedSettings;
 use crate::settings::bundle_ref::OnUnavailable;
@@ -73,7 +72,7 @@ pub fn sidecar_sets<'a>(
         Err(unavailable) => {
             let reason = Reason {
                 sidecar_set: None,
-                field: FieldPath::new("settings.bundleRef"),
+                field: "settings.bundleRef".to_owned(),
                 problem: unavailable.says(at),
                 remedy: [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat(),
                 code: Code::Unavailable,
@@ -89,7 +88,7 @@ pub fn sidecar_sets<'a>(
 fn damaged(error: &BundleError) -> Outcome {
     let reason = Reason {
         sidecar_set: None,
-        field: FieldPath::new("settings.bundle"),
+        field: "settings.bundle".to_owned(),
         problem: error.to_string(),
         remedy: String::new(),
         code: Code::Undecodable,

@@ -2,9 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
-use crate::field::FieldPath;
 use crate::inject::clash;
 use crate::inject::container::names_in_pod;
 use crate::json;
@@ -20,6 +17,7 @@ pub use crate::service_account::tokens::account_of as account;
 use crate::service_account::tokens::{self, Owners, Settled, Volumes};
 use crate::service_account::validation;
 use crate::sidecar_set::SidecarSet;
+use serde_json::Value;
 
 /// On mirror Pods: the static Pod that the kubelet runs.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -202,7 +200,7 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
     warnings
 }
 
-fn refusal(set: &str, field: FieldPath, problem: String) -> Reason {
+fn refusal(set: &str, field: String, problem: String) -> Reason {
     Reason::forbidden(Some(set), field, problem, "correct the SidecarSet")
 }
 

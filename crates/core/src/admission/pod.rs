@@ -89,7 +89,7 @@ pub fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: C
             Some(refusal) => refusal.into(),
             // No failure comes without a reason; one that did would have to refuse all the same.
             None => {
-                Refusal::from(undecodable(FieldError::new(&FieldPath::default(), Cause::Invalid, "cannot be judged")))
+                Refusal::from(undecodable(FieldError::new(FieldPath::default(), Cause::Invalid, "cannot be judged")))
                     .into()
             }
         },
@@ -192,7 +192,7 @@ fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>
 fn too_many_parts() -> Reason {
     Reason {
         sidecar_set: None,
-        field: FieldPath::new("spec"),
+        field: "spec".to_owned(),
         problem: format!(
             "has more than {PARTS_MAX} containers, volumes, mounts, devices, ports and variables of containers"
         ),
@@ -204,7 +204,7 @@ fn too_many_parts() -> Reason {
 fn undecodable(error: FieldError) -> Reason {
     Reason {
         sidecar_set: None,
-        field: if error.path.as_str().is_empty() { FieldPath::new("object") } else { error.path },
+        field: if error.path.is_empty() { "object".to_owned() } else { error.path },
         problem: error.detail,
         remedy: String::new(),
         code: Code::Undecodable,

@@ -1,7 +1,7 @@
 //! Admission of Gardener's Shoots, and of the other kinds that hold a `serviceAccountConfig`: judged, never changed.
 
 use super::sidecar_set::add_reasons;
-use crate::field::{Place, Report};
+use crate::field::{FieldErrors, FieldPath};
 use crate::json;
 use crate::outcome::{Code, Outcome, Refusal, Verdict};
 use crate::request::{Operation, Request};
@@ -17,10 +17,10 @@ pub fn admit(request: &Request, settings: &ShootSettings) -> Outcome {
     }
     let mut judgement = shoot::Judgement::default();
     if !request.object.is_object() {
-        judgement.undecodable.required(&Place::new("object"), "what is to be stored");
+        judgement.undecodable.required(&FieldPath::new("object"), "what is to be stored");
     }
     if old.is_some_and(|old| !old.is_object()) {
-        judgement.undecodable.required(&Place::new("oldObject"), "an update carries the object before it");
+        judgement.undecodable.required(&FieldPath::new("oldObject"), "an update carries the object before it");
     }
     if judgement.undecodable.is_empty() {
         judgement = shoot::judge(&request.object, old, request.kind.kind == "Shoot", settings);

@@ -87,13 +87,12 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     let Some(version) = Version::ALL.into_iter().find(|known| known.api_version() == format!("{GROUP}/{version}"))
     else {
         let supported = Version::ALL.map(Version::api_version);
-        return undecodable(&name, vec![FieldError::not_supported(&FieldPath::new("apiVersion"), version, &supported)]);
+        return undecodable(&name, vec![FieldError::not_supported("apiVersion", version, &supported)]);
     };
     // What was stored before the policy can be changed, and lose its finalizers.
     let is_too_long = |object: &Value| json::length(object, LENGTH_MAX) > LENGTH_MAX;
     if is_too_long(&object) && !old_object.as_ref().is_some_and(is_too_long) {
-        let detail = format!("a SidecarSet may have at most {LENGTH_MAX} bytes");
-        let error = FieldError::new(&root, Cause::TooLong, detail);
+        let error = FieldError::too_long(root, LENGTH_MAX);
         return Verdict::Refused(reason(&name, error, Code::Invalid).into()).into();
     }
     let mut stand_ins = Vec::new();
@@ -113,7 +112,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
             Err(errors) => return undecodable(&name, errors),
         },
         (Operation::Update, None) => {
-            let missing = FieldError::required(&old_path, "an update carries the object before it");
+            let missing = FieldError::required(old_path, "an update carries the object before it");
             return undecodable(&name, vec![missing]);
         }
     };
@@ -129,7 +128,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
             let mut object = as_sent.unwrap_or_else(|| set.into_value());
             // What only stood in for the decoder is not the user's.
             if let Value::Object(object) = &mut object {
-                json::retain(object, &|key, _| !stand_ins.contains(&key));
+                object.retain(|key, _| !stand_ins.contains(&key.as_str()));
             }
             Verdict::Mutated(object)
         }
@@ -189,7 +188,7 @@ pub fn only_namespace(object: &Value) -> Option<&str> {
 
 /// Decodes an object that has to be of the request's version. Where it names no version or kind, the request's stand
 /// in, as they do for the reference's decoder.
-fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<Decoded, Vec<FieldError>> {
+fn decode_as(version: Version, mut object: Value, path: &FieldPath<'_>) -> Result<Decoded, Vec<FieldError>> {
     if let Some(object) = object.as_object_mut() {
         for (key, value) in [("apiVersion", version.api_version()), ("kind", "SidecarSet")] {
             let slot = object.entry(key).or_insert(Value::Null);
@@ -210,7 +209,7 @@ fn decode_as(version: Version, mut object: Value, path: &FieldPath) -> Result<De
     }
     let path = path.child("apiVersion");
     let wrong = format!("must be {}, the version of the request", version.api_version());
-    Err(vec![FieldError::invalid(&path, decoded.version().api_version(), wrong)])
+    Err(vec![FieldError::invalid(path, decoded.version().api_version(), wrong)])
 }
 
 /// Everything that is wrong. Other `SidecarSet`s are compared with only once nothing else is (V-1).
@@ -257,7 +256,7 @@ fn undecodable(set: &str, errors: Vec<FieldError>) -> Outcome {
     add_reasons(&mut reasons, set, errors, Code::Undecodable);
     // A decoder that fails without an error would be a bug; refusing is the safe answer to it.
     let refusal = Refusal::of(reasons).unwrap_or_else(|| {
-        reason(set, FieldError::new(&FieldPath::default(), Cause::Type, "cannot be decoded"), Code::Undecodable).into()
+        reason(set, FieldError::new(FieldPath::default(), Cause::Type, "cannot be decoded"), Code::Undecodable).into()
     });
     refusal.into()
 }

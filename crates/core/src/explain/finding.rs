@@ -1,10 +1,8 @@
 //! One reason, for people and for machines.
 
-use std::fmt;
-
-use crate::field::FieldPath;
 use crate::outcome::{self, Code};
 use crate::service_account::declared::{FIELDS, annotation_path, path};
+use std::fmt;
 
 /// The kinds of reasons. Names are for machines and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,7 +159,7 @@ pub struct Finding {
     /// What kind of reason it is.
     pub kind: Kind,
     /// The field of the `SidecarSet`, or of the Pod where it is about no `SidecarSet`.
-    pub path: FieldPath,
+    pub path: String,
     /// What that field asks for, as `kubectl -l` writes it where it is a selector; empty where it asks for nothing.
     pub wanted: String,
     /// What is there instead; absent where nothing is.
@@ -187,7 +185,7 @@ impl From<&outcome::Reason> for Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.as_str().is_empty() {
+        if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
         f.write_str(&self.problem)

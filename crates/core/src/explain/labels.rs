@@ -39,14 +39,14 @@ pub struct Labelled<'a> {
 
 impl Labelled<'_> {
     /// Every requirement of the selector at `path` that the labels fail, in the order of the selector.
-    pub fn unsatisfied(self, selector: &Selector<'_>, path: &FieldPath) -> Vec<Finding> {
+    pub fn unsatisfied(self, selector: &Selector<'_>, path: &FieldPath<'_>) -> Vec<Finding> {
         places(selector, path)
             .filter(|(_, requirement)| !requirement.admits(label_of(self.labels, requirement.key)))
             .map(|(path, requirement)| self.failing(path, requirement))
             .collect()
     }
 
-    fn failing(self, path: FieldPath, requirement: &Requirement<'_>) -> Finding {
+    fn failing(self, path: String, requirement: &Requirement<'_>) -> Finding {
         let found = label_of(self.labels, requirement.key);
         let wanted = wanted(requirement);
         let key = requirement.key;
@@ -114,16 +114,16 @@ fn wanted(requirement: &Requirement<'_>) -> String {
 /// The requirements with their places below `path`: `matchLabels` by key, then `matchExpressions` by index.
 fn places<'s, 'a>(
     selector: &'s Selector<'a>,
-    path: &FieldPath,
-) -> impl Iterator<Item = (FieldPath, &'s Requirement<'a>)> {
+    path: &'s FieldPath<'s>,
+) -> impl Iterator<Item = (String, &'s Requirement<'a>)> {
     let (labels, expressions) = (path.child("matchLabels"), path.child("matchExpressions"));
     let mut next = 0;
     selector.requirements().iter().map(move |requirement| {
         let place = match requirement.values {
-            Values::One(_) => labels.key(requirement.key),
+            Values::One(_) => labels.key(requirement.key).to_string(),
             Values::Many(_) => {
                 next += 1;
-                expressions.index(next - 1)
+                expressions.index(next - 1).to_string()
             }
         };
         (place, requirement)

@@ -21,7 +21,7 @@ pub fn blockers(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, 
     if set.paused {
         findings.push(Finding {
             kind: Kind::Paused,
-            path: FieldPath::new("spec.injectionStrategy.paused"),
+            path: "spec.injectionStrategy.paused".to_owned(),
             wanted: "false".to_owned(),
             found: Some("true".to_owned()),
             problem: "injection is paused".to_owned(),
@@ -40,7 +40,7 @@ fn labels(selector: &Selector<'_>, query: Query<'_>) -> Vec<Finding> {
     if selector.is_empty() {
         return vec![Finding {
             kind: Kind::SelectorEmpty,
-            path,
+            path: path.to_string(),
             wanted: String::new(),
             found: None,
             problem: "is empty, which selects no Pod".to_owned(),
@@ -82,10 +82,10 @@ fn namespace(set: &CompiledSet<'_>, manifest: &SidecarSet, query: Query<'_>, loo
 }
 
 /// Where the namespace selector names namespaces, as [`Scope`] finds it.
-fn name_requirement(manifest: &SidecarSet, selector: &FieldPath) -> FieldPath {
+fn name_requirement(manifest: &SidecarSet, selector: &FieldPath<'_>) -> String {
     let spec = |path: &[&str]| manifest.spec(path);
     if spec(&["namespaceSelector", "matchLabels", names::NAMESPACE_NAME_LABEL]).is_some_and(Value::is_string) {
-        return selector.child("matchLabels").key(names::NAMESPACE_NAME_LABEL);
+        return selector.child("matchLabels").key(names::NAMESPACE_NAME_LABEL).to_string();
     }
     let expressions = spec(&["namespaceSelector", "matchExpressions"]).and_then(Value::as_array);
     let index = expressions.into_iter().flatten().position(|expression| {
@@ -93,10 +93,10 @@ fn name_requirement(manifest: &SidecarSet, selector: &FieldPath) -> FieldPath {
             && json::text(expression, &["operator"]) == Op::In.as_str()
     });
     let list = selector.child("matchExpressions");
-    index.map_or_else(|| list.clone(), |index| list.index(index))
+    index.map_or_else(|| list.to_string(), |index| list.index(index).to_string())
 }
 
-fn other_namespace(names: &[&str], path: FieldPath, query: Query<'_>) -> Finding {
+fn other_namespace(names: &[&str], path: String, query: Query<'_>) -> Finding {
     let wanted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
     let wanted = match wanted.as_slice() {
         [] => "no namespace at all".to_owned(),
@@ -113,7 +113,7 @@ fn other_namespace(names: &[&str], path: FieldPath, query: Query<'_>) -> Finding
     }
 }
 
-fn unparsable(manifest: &SidecarSet, path: &FieldPath) -> Vec<Finding> {
+fn unparsable(manifest: &SidecarSet, path: &FieldPath<'_>) -> Vec<Finding> {
     let errors = manifest.spec(&["namespaceSelector"]).map(Selector::parse).and_then(Result::err).unwrap_or_default();
     let finding = |error: crate::field::FieldError| {
         let error = error.below(path);
@@ -129,10 +129,10 @@ fn unparsable(manifest: &SidecarSet, path: &FieldPath) -> Vec<Finding> {
     errors.into_iter().map(finding).collect()
 }
 
-fn not_found(selector: &Selector<'_>, path: &FieldPath, query: Query<'_>) -> Finding {
+fn not_found(selector: &Selector<'_>, path: &FieldPath<'_>, query: Query<'_>) -> Finding {
     Finding {
         kind: Kind::NamespaceNotFound,
-        path: path.clone(),
+        path: path.to_string(),
         wanted: selector.to_string(),
         found: None,
         problem: format!("Namespace \"{}\" is not known, wanted one with {selector}", query.namespace),
@@ -155,7 +155,7 @@ pub fn selects(manifest: &SidecarSet) -> (String, Option<String>) {
 pub fn canary(base: &str, canary: &str) -> Finding {
     Finding {
         kind: Kind::Canary,
-        path: FieldPath::new("metadata.name"),
+        path: "metadata.name".to_owned(),
         wanted: String::new(),
         found: Some(canary.to_owned()),
         problem: format!("its canary \"{canary}\" matches the Pod too and takes its place"),
@@ -168,7 +168,7 @@ pub fn inactive(pod: crate::pod::Pod<'_>) -> Option<Finding> {
     if identity::is_mirror(pod.as_value()) {
         return Some(Finding {
             kind: Kind::MirrorPod,
-            path: FieldPath::new("metadata.annotations").key("kubernetes.io/config.mirror"),
+            path: FieldPath::new("metadata.annotations").key("kubernetes.io/config.mirror").to_string(),
             wanted: String::new(),
             found: None,
             problem: "the Pod only shows a static one that a kubelet runs, which nothing here can change".to_owned(),
@@ -182,7 +182,7 @@ pub fn inactive(pod: crate::pod::Pod<'_>) -> Option<Finding> {
     let time = time.and_then(Value::as_str).unwrap_or("set").to_owned();
     Some(Finding {
         kind: Kind::PodNotActive,
-        path: FieldPath::new("metadata.deletionTimestamp"),
+        path: "metadata.deletionTimestamp".to_owned(),
         wanted: String::new(),
         found: Some(time),
         problem: "the Pod is being deleted, which leaves it as it is".to_owned(),

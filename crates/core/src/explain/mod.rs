@@ -17,7 +17,6 @@ use self::identity::{Asked, Identity, PodIdentity};
 use self::parts::Parts;
 use self::revision::Revision;
 use crate::admission::pod::{self as admission, Context, PodRequest};
-use crate::field::FieldPath;
 use crate::lookup::Memo;
 use crate::outcome::{Outcome, Verdict};
 use crate::pod::Pod;
@@ -210,7 +209,7 @@ fn decision(
 fn asserting() -> Finding {
     Finding {
         kind: Kind::Asserting,
-        path: FieldPath::new("role"),
+        path: "role".to_owned(),
         wanted: "Inject".to_owned(),
         found: Some("Assert".to_owned()),
         problem: "this policy judges Pods after injection, and injects nothing".to_owned(),

@@ -106,10 +106,12 @@ fn together(
         match joined {
             Ok(joined) => total = Some(joined),
             Err(error) => {
-                let path = FieldPath::new("containers").key(json::text(container, &["name"]));
-                let path = path.child("resources").child(section).key(slot.variable());
+                let path = FieldPath::new("containers");
+                let container = path.key(json::text(container, &["name"]));
                 let shown = value.as_str().map_or_else(|| json::shown(value), str::to_owned);
-                errors.push(FieldError::invalid(&path, shown, error.to_string()));
+                let path = container.child("resources");
+                let path = path.child(section);
+                errors.push(FieldError::invalid(path.key(slot.variable()), shown, error.to_string()));
             }
         }
     }

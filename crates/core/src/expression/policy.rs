@@ -30,8 +30,8 @@ const PLACES: [(Section, Slot); 4] = [
     (Section::Requests, Slot::Memory),
 ];
 
-fn path(section: Section, slot: Slot) -> FieldPath {
-    FieldPath::new("resourcesExpr").child(section.key()).child(slot.variable())
+fn path(section: Section, slot: Slot) -> String {
+    FieldPath::new("resourcesExpr").child(section.key()).child(slot.variable()).to_string()
 }
 
 /// One expression with its place.
@@ -67,7 +67,7 @@ impl ResourcesPolicy {
             }
             match Expression::parse(text) {
                 Ok(expression) => entries.push(Entry { section, slot, expression }),
-                Err(error) => errors.push(FieldError::invalid(&path(section, slot), text, error.to_string())),
+                Err(error) => errors.push(FieldError::invalid(path(section, slot), text, error.to_string())),
             }
         }
         let name_regex = json::text(policy, &["targetContainersNameRegex"]).to_owned();
@@ -97,7 +97,7 @@ impl ResourcesPolicy {
     /// the default aggregate.
     ///
     /// Errors: every expression that has no result, at `resourcesExpr.limits.cpu` and the like.
-    pub fn evaluate(&self, targets: &Aggregate) -> Result<Value, Vec<(FieldPath, ExpressionError)>> {
+    pub fn evaluate(&self, targets: &Aggregate) -> Result<Value, Vec<(String, ExpressionError)>> {
         let mut resources = Object::new();
         let mut errors = Vec::new();
         let unused = Quantity::default();

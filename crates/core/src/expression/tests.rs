@@ -313,9 +313,8 @@ fn q6_every_expression_that_fails_is_named() {
     let policy = policy(&json!({
         "limits": {"cpu": "cpu*cpu", "memory": "cpu"}, "requests": {"cpu": "cpu-1", "memory": "memory/0"}
     }));
-    let places = |errors: Vec<(crate::field::FieldPath, ExpressionError)>| {
-        errors.into_iter().map(|(path, _)| path.to_string()).collect::<Vec<_>>()
-    };
+    let places =
+        |errors: Vec<(String, ExpressionError)>| errors.into_iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
     let [a, b] = a5();
     let targets = aggregate(Mode::Sum, &[&a, &b]).unwrap();
     let failed = places(policy.evaluate(&targets).unwrap_err());

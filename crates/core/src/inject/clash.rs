@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::container::{self, List};
 use super::records::{Record, Records};
-use crate::field::Place;
+use crate::field::FieldPath;
 use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
@@ -112,7 +112,7 @@ struct Claim<'a> {
 
 impl Claim<'_> {
     fn reason(&self, problem: &[&str], remedy: &[&str]) -> Reason {
-        let spec = Place::new("spec");
+        let spec = FieldPath::new("spec");
         let list = spec.item(self.list.key(), self.index);
         super::reason(Some(self.set), &list.child("name"), problem.concat(), &remedy.concat(), Code::Forbidden)
     }

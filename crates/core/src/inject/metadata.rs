@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
-use crate::field::Place;
+use crate::field::FieldPath;
 use crate::go_json;
 use crate::json::{self, Object};
 use crate::outcome::{Code, Reason};
@@ -74,7 +74,7 @@ impl<'a> Write<'a> {
     }
 
     fn reason(&self, key: &str, error: MergeError) -> Reason {
-        let list = Place::new("spec");
+        let list = FieldPath::new("spec");
         let entry = list.item("patchPodMetadata", self.entry);
         let remedy = match error {
             MergeError::Document => "make the Pod's annotation a JSON object or remove it",

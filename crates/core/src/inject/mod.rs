@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
-use crate::field::Place;
+use crate::field::FieldPath;
 use crate::go_json;
 use crate::index::index;
 use crate::json::{self, Object};
@@ -314,7 +314,7 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
     }
     let problem = format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod");
     let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
-    let reason = |set| reason(Some(set), &Place::new("spec.containers"), problem.clone(), remedy, Code::Forbidden);
+    let reason = |set| reason(Some(set), &FieldPath::new("spec.containers"), problem.clone(), remedy, Code::Forbidden);
     taking.into_iter().map(reason).collect()
 }
 
@@ -329,8 +329,8 @@ fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Recor
 }
 
 /// A reason to refuse the Pod.
-fn reason(set: Option<&str>, place: &Place<'_>, problem: String, remedy: &str, code: Code) -> Reason {
-    Reason { sidecar_set: set.map(str::to_owned), field: place.path(), problem, remedy: remedy.to_owned(), code }
+fn reason(set: Option<&str>, place: &FieldPath<'_>, problem: String, remedy: &str, code: Code) -> Reason {
+    Reason { sidecar_set: set.map(str::to_owned), field: place.to_string(), problem, remedy: remedy.to_owned(), code }
 }
 
 fn set_annotations(pod: &mut Value, annotations: Object) {

@@ -7,7 +7,7 @@ use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::field::Place;
+use crate::field::FieldPath;
 use crate::index::index;
 use crate::json::{self, Object};
 use crate::names;
@@ -121,7 +121,7 @@ impl Records {
         json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode).ok_or_else(|| {
             let problem = "cannot be read: it must be a JSON object of records by SidecarSet".to_owned();
             let remedy = "remove the annotation from the Pod or its template; it is written at injection";
-            super::reason(None, &Place::new("metadata.annotations").key(key), problem, remedy, Code::Invalid)
+            super::reason(None, &FieldPath::new("metadata.annotations").key(key), problem, remedy, Code::Invalid)
         })
     }
 

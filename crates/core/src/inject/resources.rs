@@ -9,7 +9,7 @@ use super::clash;
 use super::container::{self, List};
 use super::records::{Record, Records};
 use crate::expression::ResourcesPolicy;
-use crate::field::{FieldPath, Place};
+use crate::field::FieldPath;
 use crate::json;
 use crate::outcome::{Code, Reason};
 use crate::pattern::{EFFORT_MAX, Pattern};
@@ -63,11 +63,11 @@ impl<'a> Targets<'a> {
         let Some(policy) = json::at(sidecar, &["resourcesPolicy"]).filter(|policy| policy.is_object()) else {
             return Ok(None);
         };
-        let spec = Place::new("spec");
+        let spec = FieldPath::new("spec");
         let list = spec.item(list.key(), index);
         let at = list.child("resourcesPolicy");
-        let reason = |field: &FieldPath, problem: String, remedy: &str| {
-            let place = if field.as_str().is_empty() { at } else { at.child(field.as_str()) };
+        let reason = |field: &str, problem: String, remedy: &str| {
+            let place = if field.is_empty() { at } else { at.child(field) };
             super::reason(Some(set), &place, problem, remedy, Code::Forbidden)
         };
         let policy = ResourcesPolicy::from_json(policy).map_err(|errors| {
@@ -79,8 +79,7 @@ impl<'a> Targets<'a> {
             reasons
         })?;
         let regex = policy.name_regex();
-        let of_pattern =
-            |problem: String, remedy: &str| vec![reason(&FieldPath::new("targetContainersNameRegex"), problem, remedy)];
+        let of_pattern = |problem: String, remedy: &str| vec![reason("targetContainersNameRegex", problem, remedy)];
         let pattern = Pattern::new(regex)
             .map_err(|problem| of_pattern(format!("\"{regex}\": {problem}"), "correct the expression"))?;
         let mut targets = Vec::new();
@@ -102,7 +101,7 @@ impl<'a> Targets<'a> {
         let aggregate = policy.aggregate(&targets).map_err(|errors| {
             let mut reasons = Vec::new();
             for error in errors {
-                reasons.push(reason(&FieldPath::default(), format!("of the Pod, {error}"), "correct the Pod"));
+                reasons.push(reason("", format!("of the Pod, {error}"), "correct the Pod"));
             }
             reasons
         })?;

@@ -83,11 +83,6 @@ pub fn list_mut<'a>(parent: &'a mut Object, key: &str) -> Option<&'a mut Vec<Val
     slot.as_array_mut()
 }
 
-/// Keeps the members that `keep` says yes to.
-pub fn retain(object: &mut Object, keep: &dyn Fn(&str, &Value) -> bool) {
-    object.retain(|key, value| keep(key, value));
-}
-
 /// Takes the member `key` out of an object.
 pub fn take(object: &mut Object, key: &str) -> Option<Value> {
     object.remove(key)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::scalar;
 use super::{Field, Kind, Schema};
-use crate::field::{Cause, FieldError, FieldPath, Place, Report};
+use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
 use crate::json::{self, MAX_DEPTH};
 use crate::node::shown;
 
@@ -27,13 +27,18 @@ const CONTAINERS_MAX: usize = 1_000;
 /// [`Cause::Type`] for each value of another type, [`Cause::Invalid`] for what is nested deeper than
 /// [`MAX_DEPTH`], [`Cause::TooMany`] for a list of more than 4,000 objects or 1,000 containers. The value is then partly
 /// normalised and must not be used.
-pub fn decode(value: &mut Value, schema: &'static Schema, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let root = Place::new(path.as_str());
-    object(value, schema, &root, 1, errors);
+pub fn decode(value: &mut Value, schema: &'static Schema, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
+    object(value, schema, path, 1, errors);
 }
 
 /// `depth` is that of `value`: 1 for the object that was handed in.
-fn object(value: &mut Value, schema: &'static Schema, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
+fn object(
+    value: &mut Value,
+    schema: &'static Schema,
+    place: &FieldPath<'_>,
+    depth: usize,
+    errors: &mut Vec<FieldError>,
+) {
     let Value::Object(object) = value else {
         errors.push(mismatch(value, "an object", place));
         return;
@@ -48,11 +53,11 @@ fn object(value: &mut Value, schema: &'static Schema, place: &Place<'_>, depth: 
         }
     }
     if nulls {
-        json::retain(object, &|name, value| !value.is_null() || schema.field(name).is_none());
+        object.retain(|name, value| !value.is_null() || schema.field(name).is_none());
     }
 }
 
-fn field(value: &mut Value, known: &Field, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
+fn field(value: &mut Value, known: &Field, place: &FieldPath<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     match known.kind {
         Kind::Object(schema) => object(value, schema, place, depth + 1, errors),
         kind @ (Kind::Objects(_) | Kind::Texts) => {
@@ -68,7 +73,7 @@ fn field(value: &mut Value, known: &Field, place: &Place<'_>, depth: usize, erro
 }
 
 /// Reports a list of more objects than it may have.
-fn is_too_long(value: &Value, known: &Field, place: &Place<'_>, errors: &mut Vec<FieldError>) -> bool {
+fn is_too_long(value: &Value, known: &Field, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) -> bool {
     let most = match known {
         Field { kind: Kind::Objects(_), name: "containers" | "initContainers", .. } => CONTAINERS_MAX,
         Field { kind: Kind::Objects(_), .. } => ITEMS_MAX,
@@ -76,12 +81,12 @@ fn is_too_long(value: &Value, known: &Field, place: &Place<'_>, errors: &mut Vec
     };
     let is_too_long = json::items(value, &[]).len() > most;
     if is_too_long {
-        errors.report(Cause::TooMany, place, None, &format!("may have at most {most} items; remove some"));
+        errors.add(|| FieldError::new(place, Cause::TooMany, format!("may have at most {most} items; remove some")));
     }
     is_too_long
 }
 
-fn each_item(value: &mut Value, kind: Kind, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
+fn each_item(value: &mut Value, kind: Kind, place: &FieldPath<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     let Value::Array(list) = value else {
         errors.push(mismatch(value, "a list", place));
         return;
@@ -99,7 +104,7 @@ fn each_item(value: &mut Value, kind: Kind, place: &Place<'_>, depth: usize, err
     }
 }
 
-fn each_entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn each_entry(value: &mut Value, kind: Kind, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Value::Object(map) = value else {
         errors.push(mismatch(value, "an object", place));
         return;
@@ -113,7 +118,7 @@ fn each_entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec
 }
 
 /// A scalar in a list or a map, where `null` is the zero value.
-fn entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn entry(value: &mut Value, kind: Kind, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if value.is_null() {
         let zero = if matches!(kind, Kind::Quantity) { scalar::ZERO_QUANTITY } else { "" };
         *value = Value::String(zero.to_owned());
@@ -122,30 +127,33 @@ fn entry(value: &mut Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<Fiel
     }
 }
 
-fn check(value: &Value, kind: Kind, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check(value: &Value, kind: Kind, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Err(wrong) = scalar::check(value, kind) else { return };
     match wrong {
         scalar::Wrong::Type(expected) => errors.push(mismatch(value, expected, place)),
-        scalar::Wrong::Value(detail) => errors.report(Cause::Type, place, Some(&shown(value)), &detail),
+        scalar::Wrong::Value(detail) => {
+            errors.add(|| FieldError::new(place, Cause::Type, detail).showing(shown(value)));
+        }
     }
 }
 
 /// The error for a value of another type. The value is not shown: it may be a secret, or large.
-pub(super) fn mismatch(value: &Value, expected: &str, place: &Place<'_>) -> FieldError {
+pub(super) fn mismatch(value: &Value, expected: &str, place: &FieldPath<'_>) -> FieldError {
     let advice = match value {
         Value::Number(_) | Value::Bool(_) if expected == scalar::TEXT => "; put it in quotes",
         Value::String(text) if scalar::is_quoted(text, expected) => "; write it without quotes",
         _ => "",
     };
-    let detail = ["must be ", expected, ", found ", json::type_name(value), advice].concat();
-    FieldError { path: place.path(), cause: Cause::Type, value: None, detail }
+    let mut error = FieldError::wrong_type(place, expected, json::type_name(value));
+    error.detail.push_str(advice);
+    error
 }
 
 /// Refuses what the tables do not bound: later walks over it recurse. `depth` is that of the object around it.
-fn nesting(value: &Value, place: &Place<'_>, depth: usize, errors: &mut Vec<FieldError>) {
+fn nesting(value: &Value, place: &FieldPath<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     let left = MAX_DEPTH.saturating_sub(depth);
     if json::depth(value, left + 1) > left {
         let detail = format!("is nested too deeply; an object may be at most {MAX_DEPTH} levels deep");
-        errors.report(Cause::Invalid, place, None, &detail);
+        errors.add(|| FieldError::new(place, Cause::Invalid, detail));
     }
 }

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::decode::mismatch;
 use super::{Kind, Schema, scalar};
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 
 /// Adds an error for every field of `value` that has another JSON type than in `schema`. Null is absent, as an item
 /// it is empty. Of scalars only texts are checked.
-pub fn check_shape(value: &Value, schema: &Schema, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+pub fn check_shape(value: &Value, schema: &Schema, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if errors.is_full() {
         return;
     }
@@ -39,7 +39,7 @@ pub fn check_shape(value: &Value, schema: &Schema, place: &Place<'_>, errors: &m
     }
 }
 
-fn check_text(value: &Value, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_text(value: &Value, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if !value.is_string() && !errors.is_full() {
         errors.push(mismatch(value, scalar::TEXT, place));
     }

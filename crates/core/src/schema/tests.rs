@@ -200,9 +200,9 @@ fn unknown_fields_are_found_by_path() {
         "spec.containers[1].securityContext.new",
         "spec.namespace",
     ];
-    assert_eq!(paths(&SIDECAR_SET_V1BETA1), expected.map(FieldPath::new));
-    assert_eq!(paths(&SIDECAR_SET_V1ALPHA1), expected[..4].iter().copied().map(FieldPath::new).collect::<Vec<_>>());
-    assert_eq!(unknown(&json!("text"), &SIDECAR_SET_V1BETA1, &FieldPath::default()), []);
+    assert_eq!(paths(&SIDECAR_SET_V1BETA1), expected);
+    assert_eq!(paths(&SIDECAR_SET_V1ALPHA1), expected[..4]);
+    assert!(unknown(&json!("text"), &SIDECAR_SET_V1BETA1, &FieldPath::default()).is_empty());
 }
 
 fn emitted(spec_container: &Value) -> String {

@@ -3,22 +3,22 @@
 use serde_json::Value;
 
 use super::{Kind, Schema};
-use crate::field::{ERRORS_MAX, FieldPath, Place};
+use crate::field::{ERRORS_MAX, FieldPath};
 use crate::json;
 
 /// The paths of the fields of `value`, below `path`, that `schema` does not know, sorted by key in each object: the first
 /// thousand, as of errors (E18).
 ///
 /// They are carried and injected, but the reference drops them, and no hash sees them.
-pub fn unknown(value: &Value, schema: &Schema, path: &FieldPath) -> Vec<FieldPath> {
+pub fn unknown(value: &Value, schema: &Schema, path: &FieldPath<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    search(value, schema, &Place::new(path.as_str()), &mut found);
+    search(value, schema, path, &mut found);
     found
 }
 
 /// Recurses no deeper than the tables do. Builds the text of a path for unknown fields only: an object may have a hundred
 /// thousand known ones (E18).
-fn search(value: &Value, schema: &Schema, place: &Place<'_>, found: &mut Vec<FieldPath>) {
+fn search(value: &Value, schema: &Schema, place: &FieldPath<'_>, found: &mut Vec<String>) {
     let Some(object) = value.as_object() else { return };
     for (name, value) in object {
         if found.len() >= ERRORS_MAX {
@@ -26,7 +26,7 @@ fn search(value: &Value, schema: &Schema, place: &Place<'_>, found: &mut Vec<Fie
         }
         let place = place.child(name);
         match schema.field(name).map(|field| field.kind) {
-            None => found.push(place.path()),
+            None => found.push(place.to_string()),
             Some(Kind::Object(schema)) => search(value, schema, &place, found),
             Some(Kind::Objects(schema)) => {
                 for (index, item) in json::items(value, &[]).iter().enumerate() {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use self::compiled::{CompiledSet, Namespaces};
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, FieldPath};
+use crate::field::FieldError;
 use crate::json::{self, Object};
 use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
@@ -74,7 +74,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         if !is_first {
             reasons.push(Reason::forbidden(
                 Some(set.name),
-                FieldPath::new("metadata.name"),
+                "metadata.name",
                 "two SidecarSets of this name match the Pod".to_owned(),
                 "remove it from the policy's settings, or rename one of them",
             ));
@@ -84,7 +84,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
     if matched.len() > SETS_MAX {
         reasons.push(Reason::forbidden(
             None,
-            FieldPath::new("metadata.labels"),
+            "metadata.labels",
             format!("{} SidecarSets match the Pod; a Pod gets at most {SETS_MAX}", matched.len()),
             "narrow the selectors of the SidecarSets",
         ));
@@ -121,7 +121,6 @@ pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) ->
         Err(failure) => return Err(vec![unreadable_namespace(set.name, query.namespace, failure)]),
     }
     let Err(errors) = &set.selector else { return Ok(true) };
-    let spec = FieldPath::new("spec.selector");
     let reason = |error: FieldError| Reason {
         sidecar_set: Some(set.name.to_owned()),
         problem: format!("{}: {}", error.cause.as_str(), error.detail),
@@ -129,7 +128,7 @@ pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) ->
         remedy: "correct the selector".to_owned(),
         code: Code::Forbidden,
     };
-    Err(errors.iter().cloned().map(|error| reason(error.below(&spec))).collect())
+    Err(errors.iter().cloned().map(|error| reason(error.below("spec.selector"))).collect())
 }
 
 /// Whether Pods of this namespace can get the set, whatever their labels.
@@ -169,7 +168,7 @@ pub(crate) fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<O
 fn unreadable_namespace(set: &str, namespace: &str, failure: Failure) -> Reason {
     Reason {
         sidecar_set: Some(set.to_owned()),
-        field: FieldPath::new("spec.namespaceSelector"),
+        field: "spec.namespaceSelector".to_owned(),
         problem: format!("Namespace \"{namespace}\" could not be read: {failure}"),
         remedy: failure.remedy("v1", "Namespace"),
         code: Code::Unavailable,

@@ -44,7 +44,7 @@ fn stored(set: &SidecarSet, selection: Selection<'_>, sources: Sources<'_>) -> R
     let found = revision::find(set, selection, sources.revisions, sources.system_namespace, sources.lookup);
     found.map_err(|error| Reason {
         sidecar_set: Some(set.name().to_owned()),
-        field: FieldPath::new("spec.injectionStrategy.revision").child(selection.field()),
+        field: FieldPath::new("spec.injectionStrategy.revision").child(selection.field()).to_string(),
         problem: error.to_string(),
         remedy: String::new(),
         // The Pod is not at fault: whatever is wrong with the SidecarSet is a refusal by policy here.
@@ -58,7 +58,7 @@ fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<Sid
     let strategy = FieldPath::new("spec.updateStrategy");
     let reason = |field: &str, problem: String, remedy: &str| Reason {
         sidecar_set: Some(set.name().to_owned()),
-        field: strategy.child(field),
+        field: strategy.child(field).to_string(),
         problem,
         remedy: remedy.to_owned(),
         code: Code::Forbidden,
@@ -129,7 +129,7 @@ pub(crate) fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Opt
 fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet, Reason> {
     let spec = revision.spec().map_err(|errors| Reason {
         sidecar_set: Some(set.name().to_owned()),
-        field: FieldPath::new("spec.injectionStrategy.revision"),
+        field: "spec.injectionStrategy.revision".to_owned(),
         problem: format!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), joined(&errors)),
         remedy: "name another revision".to_owned(),
         code: Code::Forbidden,

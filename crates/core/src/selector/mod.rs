@@ -137,7 +137,7 @@ impl<'a> Selector<'a> {
     pub fn parse(value: &'a Value) -> Result<Self, Vec<FieldError>> {
         let Some(fields) = value.as_object() else {
             return Err(vec![FieldError::invalid(
-                &FieldPath::default(),
+                FieldPath::default(),
                 json::shown(value),
                 "must be a label selector",
             )]);
@@ -148,7 +148,7 @@ impl<'a> Selector<'a> {
             [("matchLabels", Value::is_object as fn(&Value) -> bool), ("matchExpressions", Value::is_array)]
         {
             if fields.get(field).is_some_and(|value| !value.is_null() && !is_shaped(value)) {
-                errors.push(FieldError::invalid(&FieldPath::new(field), json::shown(value), "has the wrong type"));
+                errors.push(FieldError::invalid(FieldPath::new(field), json::shown(value), "has the wrong type"));
             }
         }
         if errors.is_empty() { Ok(selector) } else { Err(errors) }
@@ -170,8 +170,9 @@ impl<'a> Selector<'a> {
                 let values = Values::Many(json::items(expression, &["values"]));
                 requirements.push(Requirement { key, op, values });
             } else {
-                let path = FieldPath::new("matchExpressions").index(index).child("operator");
-                errors.push(FieldError::not_supported(&path, operator, &Op::ALL.map(Op::as_str)));
+                let root = FieldPath::default();
+                let path = root.item("matchExpressions", index);
+                errors.push(FieldError::not_supported(path.child("operator"), operator, &Op::ALL.map(Op::as_str)));
             }
         }
         Self { requirements }

@@ -3,7 +3,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::field::Place;
+use crate::field::FieldPath;
 use crate::node::Node;
 
 fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
@@ -99,7 +99,7 @@ fn requirements_read_as_kubectl_writes_them() {
 #[case::empty_lists(json!({"matchLabels": {}, "matchExpressions": []}), &["s"])]
 fn v5_selectors_are_checked(#[case] selector: Value, #[case] paths: &[&str]) {
     let mut errors = Vec::new();
-    check_not_empty(&Node { value: &selector, place: Place::new("s") }, &mut errors);
+    check_not_empty(&Node { value: &selector, place: FieldPath::new("s") }, &mut errors);
     assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), paths);
 }
 

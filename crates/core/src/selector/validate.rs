@@ -1,7 +1,7 @@
 //! Field validation of a selector.
 
 use super::Op;
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::node::Node;
 use crate::{format, json};
 
@@ -37,15 +37,15 @@ fn check_expression(expression: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let any = !expression.list("values").is_empty();
     match Op::of(expression.text("operator")) {
         Some(Op::In | Op::NotIn) if !any => {
-            expression.required("values", "operators In and NotIn need values", errors);
+            errors.required(&expression.at("values"), "operators In and NotIn need values");
         }
         Some(Op::Exists | Op::DoesNotExist) if any => {
-            expression.forbidden("values", "operators Exists and DoesNotExist take no values", errors);
+            errors.forbidden(&expression.at("values"), "operators Exists and DoesNotExist take no values");
         }
         Some(_) => {}
         None => {
             let wrong = "not a valid selector operator; use In, NotIn, Exists or DoesNotExist";
-            expression.invalid("operator", wrong, errors);
+            errors.invalid(&expression.at("operator"), expression.text("operator"), wrong);
         }
     }
     expression.always_formatted("key", format::qualified_name, errors);

@@ -8,7 +8,7 @@ use super::existence::{Existence, exists};
 use super::rules::Rules;
 use super::validation::{self, Findings};
 use crate::admission::World;
-use crate::field::{FieldError, FieldPath};
+use crate::field::FieldError;
 use crate::json;
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
@@ -75,7 +75,7 @@ fn field_of_another_version(set: &SidecarSet) -> Option<FieldError> {
          spec.namespaceSelector by its label kubernetes.io/metadata.name",
         json::shown(namespace)
     );
-    Some(FieldError::forbidden(&FieldPath::new("spec.namespace"), detail))
+    Some(FieldError::forbidden("spec.namespace", detail))
 }
 
 /// V3, A5-1: the account in each of the namespaces that the set names; elsewhere each Pod shows.

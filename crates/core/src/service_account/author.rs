@@ -143,7 +143,12 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
             let (granted, listed) = (shown(permission), shown(entry.as_permission()));
             let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");
             let remedy = "grant less, or change serviceAccounts.denyPermissions";
-            reasons.push(Reason::forbidden(Some(set), path().index(index), problem, remedy));
+            reasons.push(Reason::forbidden(
+                Some(set),
+                FieldPath::new(&path()).index(index).to_string(),
+                problem,
+                remedy,
+            ));
         }
     }
     reasons
@@ -189,7 +194,7 @@ pub fn check(
             if rules.require_create_pods && !inquiry.ask(author, namespace, creates_pods())? {
                 let problem = format!("\"{}\" may not create Pods {}", author.user, place(namespace));
                 let remedy = "name only namespaces in which you may create Pods (serviceAccounts.requireCreatePods)";
-                reasons.push(refuse(FieldPath::new("spec.namespaceSelector"), problem, remedy));
+                reasons.push(refuse("spec.namespaceSelector".to_owned(), problem, remedy));
             }
             if let Some(account) = &declared.service_account {
                 let mut token = atom("", "serviceaccounts/token", "create");
@@ -201,7 +206,7 @@ pub fn check(
                         place(namespace)
                     );
                     let remedy = "the author needs \"create\" on pods, or on serviceaccounts/token of this name";
-                    reasons.push(refuse(FieldPath::new("spec.serviceAccountName"), problem, remedy));
+                    reasons.push(refuse("spec.serviceAccountName".to_owned(), problem, remedy));
                 }
             }
         }
@@ -244,7 +249,7 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
                         );
                         let remedy =
                             "name an account with fewer permissions, or change serviceAccounts.denyPermissions";
-                        let field = FieldPath::new("spec.serviceAccountName");
+                        let field = "spec.serviceAccountName";
                         return Ok(vec![Reason::forbidden(Some(set.name()), field, problem, remedy)]);
                     }
                 }
@@ -256,12 +261,12 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
         let late = "too many permissions of the ServiceAccount to verify in one request";
         let remedy = "name fewer namespaces in spec.namespaceSelector, or try again";
         let failed = "the permissions of the ServiceAccount could not be verified";
-        vec![unanswered(set, FieldPath::new("spec.serviceAccountName"), &why, (late, remedy), failed)]
+        vec![unanswered(set, "spec.serviceAccountName".to_owned(), &why, (late, remedy), failed)]
     })
 }
 
 /// P3: what could not be verified is refused.
-fn unanswered(set: &SidecarSet, field: FieldPath, why: &Unanswered, late: (&str, &str), failed: &str) -> Reason {
+fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, late: (&str, &str), failed: &str) -> Reason {
     let (problem, remedy) = match &why {
         Unanswered::OutOfTime => late,
         Unanswered::Failed(remedy) => (failed, remedy.as_str()),
@@ -276,8 +281,8 @@ pub fn uses_feature(set: &SidecarSet) -> bool {
     })
 }
 
-fn path() -> FieldPath {
-    FieldPath::new("spec").child(PERMISSIONS.name)
+fn path() -> String {
+    FieldPath::new("spec").child(PERMISSIONS.name).to_string()
 }
 
 fn atom(group: &str, resource: &str, verb: &str) -> Atom {

@@ -27,7 +27,7 @@ const DECIDES_REVISION: [&str; 3] = ["partition", "paused", "selector"];
 /// that tell whether a Pod gets the latest version or a stored one, where a `Partial` revision makes that a question (E23).
 /// Of the metadata, the annotations of Pillion and of canaries count, and the label that names a custom version. Both are
 /// compared as their admission stores them.
-pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldPath> {
+pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<String> {
     let canonical = |mut set: SidecarSet| {
         declared::canonicalise(set.as_value_mut());
         set
@@ -40,10 +40,12 @@ pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldPath> {
     let annotations = differing((&new, &old), &["metadata", "annotations"]);
     let counts = |key: &&str| key.starts_with(OWN_PREFIX) || CANARY_ANNOTATIONS.contains(key);
     let path = FieldPath::new("metadata.annotations");
-    paths.extend(annotations.into_iter().filter(counts).map(|key| path.key(key)));
+    paths.extend(annotations.into_iter().filter(counts).map(|key| path.key(key).to_string()));
     let labels = differing((&new, &old), &["metadata", "labels"]);
     let path = FieldPath::new("metadata.labels");
-    paths.extend(labels.into_iter().filter(|key| *key == names::CUSTOM_VERSION_LABEL).map(|key| path.key(key)));
+    paths.extend(
+        labels.into_iter().filter(|key| *key == names::CUSTOM_VERSION_LABEL).map(|key| path.key(key).to_string()),
+    );
     let path = FieldPath::new("spec");
     for key in differing((&new, &old), &["spec"]) {
         match key {
@@ -51,9 +53,9 @@ pub fn changes(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldPath> {
             "updateStrategy" => {
                 let within = differing((&new, &old), &["spec", key]);
                 let decides = within.into_iter().filter(|key| is_partial && DECIDES_REVISION.contains(key));
-                paths.extend(decides.map(|field| path.child(key).child(field)));
+                paths.extend(decides.map(|field| path.child(key).child(field).to_string()));
             }
-            _ => paths.push(path.child(key)),
+            _ => paths.push(path.child(key).to_string()),
         }
     }
     paths
@@ -71,7 +73,7 @@ pub fn check_while_off(new: &SidecarSet, old: &SidecarSet) -> Vec<FieldError> {
         return Vec::new();
     }
     let is_same_identity = Declared::of(new).is_ok_and(|new| Declared::of(old).is_ok_and(|old| new == old));
-    let is_identity = |path: &FieldPath| {
+    let is_identity = |path: &String| {
         FIELDS.into_iter().any(|of| *path == declared::path(of) || *path == declared::annotation_path(of))
     };
     let paths = changes(new, old).into_iter().filter(|path| !(is_same_identity && is_identity(path)));

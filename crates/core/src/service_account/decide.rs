@@ -8,7 +8,6 @@ use super::merged;
 use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use super::tokens::Holder;
-use crate::field::FieldPath;
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 
@@ -307,8 +306,8 @@ impl Target {
 /// What to do about a merged account that is not the Pod's to have.
 const ANOTHER_ACCOUNT: &str = "name another ServiceAccount; merged ones are set by the policy alone";
 
-fn field() -> FieldPath {
-    FieldPath::new("spec.serviceAccountName")
+fn field() -> String {
+    "spec.serviceAccountName".to_owned()
 }
 
 fn reason(set: &Asking, code: Code, problem: String, remedy: &str) -> Reason {

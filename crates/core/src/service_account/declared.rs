@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::names;
 use super::permissions::{self, Oversize, PolicyRule, listed};
-use crate::field::{Cause, ERRORS_MAX, FieldError, FieldPath, Report};
+use crate::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::json;
 use crate::sidecar_set::SidecarSet;
@@ -114,7 +114,7 @@ impl Declared {
         let mut errors = Vec::new();
         let mut warnings = Vec::new();
         if let Some(name) = &self.service_account {
-            errors.extend(name_error(name).map(|detail| FieldError::invalid(&path(ACCOUNT), name, detail)));
+            errors.extend(name_error(name).map(|detail| FieldError::invalid(path(ACCOUNT), name, detail)));
             if self.on_conflict == OnConflict::Merge && self.permissions.is_empty() {
                 warnings.push(format!(
                     "spec.{} is Merge, but spec.{} is empty: nothing of \"{name}\" reaches a merged ServiceAccount",
@@ -123,15 +123,17 @@ impl Declared {
             }
         } else if !self.permissions.is_empty() {
             errors.push(FieldError::forbidden(
-                &path(PERMISSIONS),
+                path(PERMISSIONS),
                 "permissions belong to a ServiceAccount; set spec.serviceAccountName",
             ));
         }
         if self.on_conflict == OnConflict::Refuse && !self.permissions.is_empty() {
             warnings.push(format!("spec.{} is only used where spec.{} is Merge", PERMISSIONS.name, CONFLICT.name));
         }
+        let path = path(PERMISSIONS);
+        let path = FieldPath::new(&path);
         for (index, rule) in self.permissions.iter().enumerate() {
-            check_rule(rule, &path(PERMISSIONS).index(index), &mut errors, &mut warnings);
+            check_rule(rule, &path.index(index), &mut errors, &mut warnings);
         }
         (errors, warnings)
     }
@@ -214,7 +216,7 @@ const CLUSTER_SCOPED: [&str; 10] = [
 ];
 
 /// V6: what the API server would refuse in a Role, and what RBAC never grants.
-fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
+fn check_rule(rule: &PolicyRule, path: &FieldPath<'_>, errors: &mut Vec<FieldError>, warnings: &mut Vec<String>) {
     if errors.is_full() {
         return;
     }
@@ -232,19 +234,19 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>,
         ("resources", resources, "give at least one resource"),
     ] {
         if texts.is_empty() {
-            errors.push(FieldError::required(&path.child(field), detail));
+            errors.push(FieldError::required(path.child(field), detail));
         }
     }
     if !listed(rule.non_resource_urls.as_ref()).is_empty() {
         errors.push(FieldError::forbidden(
-            &path.child("nonResourceURLs"),
+            path.child("nonResourceURLs"),
             "a Role belongs to a namespace and cannot grant URLs; remove it",
         ));
     }
     for (index, name) in names.iter().enumerate() {
         if name.is_empty() && !errors.is_full() {
-            let path = path.child("resourceNames").index(index);
-            errors.push(FieldError::invalid(&path, "", "\"\" is no name; leave resourceNames out for every object"));
+            let path = path.item("resourceNames", index);
+            errors.push(FieldError::invalid(path, "", "\"\" is no name; leave resourceNames out for every object"));
         }
     }
     for verb in rule.verbs.iter().map(String::as_str) {
@@ -272,18 +274,18 @@ fn check_rule(rule: &PolicyRule, path: &FieldPath, errors: &mut Vec<FieldError>,
 }
 
 /// Whether this is the path of one of the four fields: no table knows them, since no hash and no revision has them.
-pub fn is_field(path: &FieldPath) -> bool {
-    path.as_str().strip_prefix("spec.").is_some_and(|name| FIELDS.iter().any(|field| field.name == name))
+pub fn is_field(path: &str) -> bool {
+    path.strip_prefix("spec.").is_some_and(|name| FIELDS.iter().any(|field| field.name == name))
 }
 
 /// Where a field is in a SidecarSet.
-pub fn path(field: Field) -> FieldPath {
-    FieldPath::new("spec").child(field.name)
+pub fn path(field: Field) -> String {
+    FieldPath::new("spec").child(field.name).to_string()
 }
 
 /// Where the annotation that stands for a field is.
-pub fn annotation_path(field: Field) -> FieldPath {
-    FieldPath::new("metadata.annotations").key(field.annotation)
+pub fn annotation_path(field: Field) -> String {
+    FieldPath::new("metadata.annotations").key(field.annotation).to_string()
 }
 
 /// The text of a field, or of its annotation.
@@ -323,7 +325,7 @@ fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
     } else {
         let Ok(rules) = json::parse(annotation.as_bytes()) else {
             let detail = "must be a JSON list of PolicyRules";
-            errors.push(FieldError::new(&annotation_path(PERMISSIONS), Cause::Invalid, detail));
+            errors.push(FieldError::new(annotation_path(PERMISSIONS), Cause::Invalid, detail));
             return Vec::new();
         };
         Some(rules)
@@ -337,7 +339,7 @@ fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
         (None, Some(rules)) => (rules, annotation_path(PERMISSIONS)),
         (None, None) => return Vec::new(),
     };
-    read_rules(rules, &at).unwrap_or_else(|found| {
+    read_rules(rules, &FieldPath::new(&at)).unwrap_or_else(|found| {
         errors.extend(found);
         Vec::new()
     })
@@ -347,7 +349,7 @@ fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
 ///
 /// # Errors
 /// Everything that has another shape, unknown fields included; else the first reason not to take the rules apart (E18).
-pub(crate) fn read_rules(rules: &Value, at: &FieldPath) -> Result<Vec<PolicyRule>, Vec<FieldError>> {
+pub(crate) fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<PolicyRule>, Vec<FieldError>> {
     let Some(list) = rules.as_array() else {
         return Err(vec![FieldError::new(at, Cause::Type, wanted(rules, "a list of PolicyRules"))]);
     };
@@ -369,16 +371,18 @@ pub(crate) fn read_rules(rules: &Value, at: &FieldPath) -> Result<Vec<PolicyRule
 }
 
 /// E18: the error for rules that are not taken apart; `at` is where their list is.
-fn too_large(oversize: Oversize, at: &FieldPath) -> FieldError {
-    let (path, cause) = match oversize {
-        Oversize::Combinations => (at.clone(), Cause::TooMany),
-        Oversize::Length { rule, list, text, .. } => (at.index(rule).child(list).index(text), Cause::TooLong),
-    };
-    FieldError::new(&path, cause, oversize.to_string())
+fn too_large(oversize: Oversize, at: &FieldPath<'_>) -> FieldError {
+    let detail = oversize.to_string();
+    match oversize {
+        Oversize::Combinations => FieldError::new(at, Cause::TooMany, detail),
+        Oversize::Length { rule, list, text, .. } => {
+            FieldError::new(at.index(rule).item(list, text), Cause::TooLong, detail)
+        }
+    }
 }
 
 /// A PolicyRule holds lists of strings, and nothing else: the type of k8s-openapi passes over unknown fields.
-fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn check_shape(rule: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(rule) = rule.as_object() else {
         errors.push(FieldError::new(path, Cause::Type, wanted(rule, "a PolicyRule")));
         return;
@@ -389,15 +393,15 @@ fn check_shape(rule: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
         }
         let path = path.child(field);
         if !matches!(field.as_str(), "apiGroups" | "nonResourceURLs" | "resourceNames" | "resources" | "verbs") {
-            errors.push(FieldError::new(&path, Cause::Unknown, "a PolicyRule has no such field"));
+            errors.push(FieldError::new(path, Cause::Unknown, "a PolicyRule has no such field"));
         } else if !value.is_null() && !value.as_array().is_some_and(|list| list.iter().all(Value::is_string)) {
-            errors.push(FieldError::new(&path, Cause::Type, wanted(value, "a list of strings")));
+            errors.push(FieldError::new(path, Cause::Type, wanted(value, "a list of strings")));
         }
     }
 }
 
 fn wrong_type(field: Field, value: &Value, want: &str) -> FieldError {
-    FieldError::new(&path(field), Cause::Type, wanted(value, want))
+    FieldError::new(path(field), Cause::Type, wanted(value, want))
 }
 
 fn wanted(value: &Value, want: &str) -> String {
@@ -406,7 +410,7 @@ fn wanted(value: &Value, want: &str) -> String {
 
 fn disagreement(field: Field) -> FieldError {
     let detail = format!("says something else than spec.{}; keep one of the two", field.name);
-    FieldError::new(&annotation_path(field), Cause::Invalid, detail)
+    FieldError::new(annotation_path(field), Cause::Invalid, detail)
 }
 
 #[cfg(test)]

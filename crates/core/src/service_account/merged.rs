@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::decide::Asking;
 use super::names;
 use super::permissions::{self, PolicyRule};
-use crate::field::{self, FieldPath};
+use crate::field;
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
@@ -81,7 +81,7 @@ fn binds(binding: &Value, name: &str, namespace: &str) -> bool {
 fn refusal((kind, name, namespace): (&str, &str, &str), sets: &str, problem: &str, remedy: &str, code: Code) -> Reason {
     Reason {
         sidecar_set: None,
-        field: FieldPath::new("spec.serviceAccountName"),
+        field: "spec.serviceAccountName".to_owned(),
         problem: format!(
             "{kind} \"{name}\" in namespace \"{namespace}\", merged for the SidecarSets {sets}, {problem}"
         ),

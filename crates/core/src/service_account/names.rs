@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::format;
 use crate::hash;
 
 /// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
@@ -81,7 +80,7 @@ pub fn finalizer(sidecar_set: &str) -> String {
 pub fn is_mount_path(path: &str) -> bool {
     let (mut left, mut clean) = (path.strip_prefix('/'), String::new());
     while let Some(rest) = left {
-        let segment = if let Some((segment, rest)) = format::cut(rest, "/") {
+        let segment = if let Some((segment, rest)) = rest.split_once('/') {
             left = Some(rest);
             segment
         } else {

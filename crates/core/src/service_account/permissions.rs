@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::format::{self, DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
+use crate::format::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX};
 use crate::index::index;
 
 /// Rules that stand for more combinations than this are not taken apart (P3, E18).
@@ -70,7 +70,7 @@ impl Atom {
 
     /// Resource and subresource, which a SubjectAccessReview asks for apart (P1).
     pub fn resource_and_subresource(&self) -> (&str, &str) {
-        format::cut(&self.resource, "/").unwrap_or((&self.resource, ""))
+        self.resource.split_once('/').unwrap_or((&self.resource, ""))
     }
 }
 
@@ -161,7 +161,7 @@ impl<'h, 'a> Held<'h, 'a> {
 
     /// Those that cover a permission, it itself included where it is held.
     fn covering(&self, wanted: Permission<'a>) -> impl Iterator<Item = Permission<'a>> {
-        let subresource = format::cut(wanted.resource, "/").map(|(_, subresource)| subresource);
+        let subresource = wanted.resource.split_once('/').map(|(_, subresource)| subresource);
         let suffixed = subresource.and_then(|subresource| self.suffixed.get(subresource)).copied();
         wanted.wider_ones(self.wildcards, suffixed).filter(|wide| self.all.contains(wide))
     }
@@ -175,7 +175,7 @@ fn wider(one: &str, other: &str) -> bool {
 fn wider_resource(one: &str, other: &str) -> bool {
     let same_subresource = || {
         let subresource = one.strip_prefix("*/");
-        subresource.is_some() && subresource == format::cut(other, "/").map(|(_, subresource)| subresource)
+        subresource.is_some() && subresource == other.split_once('/').map(|(_, subresource)| subresource)
     };
     wider(one, other) || same_subresource()
 }

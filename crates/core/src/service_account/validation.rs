@@ -60,11 +60,11 @@ pub fn check_gate(set: &SidecarSet, old: Option<&SidecarSet>) -> Vec<FieldError>
             |set: &SidecarSet| set.spec(&[field.name]).filter(|value| !value.is_null() && **value != "").cloned();
         let value = in_spec(set);
         if value.is_some() && value != old.and_then(in_spec) {
-            errors.push(FieldError::forbidden(&declared::path(field), detail.as_str()));
+            errors.push(FieldError::forbidden(declared::path(field), detail.as_str()));
         }
         let text = set.annotation(field.annotation);
         if !text.is_empty() && old.is_none_or(|old| old.annotation(field.annotation) != text) {
-            errors.push(FieldError::forbidden(&declared::annotation_path(field), detail.as_str()));
+            errors.push(FieldError::forbidden(declared::annotation_path(field), detail.as_str()));
         }
     }
     // A field that is set anew has its error already.
@@ -124,14 +124,14 @@ fn check_place(set: &SidecarSet, account: &str, rules: &Rules, findings: &mut Fi
     let Some(allowed) = rules.allowed_namespaces(account, &namespaces) else {
         let problem = format!("too many namespaces to compare with serviceAccounts.allowed for \"{account}\"");
         let remedy = "select fewer namespaces, or write fewer and shorter globs";
-        findings.refused.push(refusal(set, selector, problem, remedy));
+        findings.refused.push(refusal(set, selector.to_string(), problem, remedy));
         return;
     };
     for namespace in namespaces {
         if protected.contains(namespace) {
             let problem = format!("no sidecar gets a ServiceAccount in the protected namespace \"{namespace}\"");
             let remedy = "leave the namespace out, or change serviceAccounts.protectedNamespaces";
-            findings.refused.push(refusal(set, selector.clone(), problem, remedy));
+            findings.refused.push(refusal(set, selector.to_string(), problem, remedy));
         } else if !allowed.contains(namespace) {
             findings.refused.push(not_allowed(set, account, &format!("in namespace \"{namespace}\"")));
         }
@@ -159,27 +159,27 @@ fn may_select<'a>(set: &SidecarSet, namespaces: &'a [String]) -> Vec<&'a str> {
 fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) {
     let path = FieldPath::new("spec.volumes");
     for (index, volume) in set.volumes().iter().enumerate() {
-        let at = || path.index(index);
+        let at = path.index(index);
         let name = pod::name(volume);
         for prefix in [names::AUTOMOUNT_VOLUME_PREFIX, names::TOKEN_VOLUME_PREFIX] {
             if name.starts_with(prefix) {
                 let detail = format!("volumes called \"{prefix}...\" hold tokens; choose another name");
-                errors.push(FieldError::invalid(&at().child("name"), name, detail));
+                errors.push(FieldError::invalid(at.child("name"), name, detail));
             }
         }
         match volumes::given(volume, &rules.trusted_csi_drivers) {
             None => {}
             Some(Given::Token | Given::Certificate) => {
                 let detail = "the token would be that of the Pod's ServiceAccount; remove it, spec.serviceAccountName brings one";
-                errors.push(FieldError::forbidden(&at().child("projected"), detail));
+                errors.push(FieldError::forbidden(at.child("projected"), detail));
             }
             Some(Given::Driver(driver)) => {
                 let detail = "the driver may get a token of the Pod's ServiceAccount; remove the volume, or name the driver in serviceAccounts.trustedCsiDrivers if it asks for none";
-                errors.push(FieldError::forbidden(&at().child("csi").child("driver"), detail).showing(driver));
+                errors.push(FieldError::forbidden(at.child("csi").child("driver"), detail).showing(driver));
             }
         }
         for secret in volumes::token_secrets_of_volume(volume) {
-            errors.push(FieldError::forbidden(&at(), of_isolated(secret)));
+            errors.push(FieldError::forbidden(at, of_isolated(secret)));
         }
     }
 }
@@ -188,7 +188,7 @@ fn check_volumes(set: &SidecarSet, rules: &Rules, errors: &mut Vec<FieldError>) 
 /// nothing else.
 pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut judge = |at: &dyn Fn() -> FieldPath, path: &str| {
+    let mut judge = |at: &FieldPath<'_>, path: &str| {
         let detail = match paths::place(path) {
             None => return,
             Some(Place::At) => {
@@ -199,16 +199,17 @@ pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
                 names::MOUNT_PATH
             ),
         };
-        errors.push(FieldError::invalid(&at(), path, detail));
+        errors.push(FieldError::invalid(at, path, detail));
     };
     for (at, container) in containers(set) {
+        let at = FieldPath::new(&at);
         for (list, field) in [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")] {
             for (index, mount) in json::items(container, &[list]).iter().enumerate() {
-                judge(&|| at.child(list).index(index).child(field), json::text(mount, &[field]));
+                judge(&at.child(list).index(index).child(field), json::text(mount, &[field]));
             }
         }
         let field = "terminationMessagePath";
-        judge(&|| at.child(field), json::text(container, &[field]));
+        judge(&at.child(field), json::text(container, &[field]));
     }
     errors
 }
@@ -217,11 +218,11 @@ pub fn misplaced(set: &SidecarSet) -> Vec<FieldError> {
 fn check_secrets(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     for (at, container) in containers(set) {
         for (field, secret) in volumes::token_secrets_of_environment(container) {
-            errors.push(FieldError::forbidden(&at.child(field), of_isolated(secret)));
+            errors.push(FieldError::forbidden(FieldPath::new(&at).child(field), of_isolated(secret)));
         }
     }
     for secret in volumes::token_secrets_of_pulls(set.as_value()) {
-        errors.push(FieldError::forbidden(&FieldPath::new("spec.imagePullSecrets"), of_isolated(secret)));
+        errors.push(FieldError::forbidden("spec.imagePullSecrets", of_isolated(secret)));
     }
 }
 
@@ -230,15 +231,15 @@ fn of_isolated(secret: &str) -> String {
 }
 
 /// The containers of a set, each with its path.
-fn containers(set: &SidecarSet) -> impl Iterator<Item = (FieldPath, &Value)> {
+fn containers(set: &SidecarSet) -> impl Iterator<Item = (String, &Value)> {
     let lists = [("initContainers", set.init_containers()), ("containers", set.containers())];
     lists.into_iter().flat_map(|(list, containers)| {
-        let path = FieldPath::new("spec").child(list);
-        containers.iter().enumerate().map(move |(index, container)| (path.index(index), container))
+        let item = move |index| FieldPath::new("spec").item(list, index).to_string();
+        containers.iter().enumerate().map(move |(index, container)| (item(index), container))
     })
 }
 
-pub(super) fn refusal(set: &SidecarSet, field: FieldPath, problem: String, remedy: &str) -> Reason {
+pub(super) fn refusal(set: &SidecarSet, field: String, problem: String, remedy: &str) -> Reason {
     Reason::forbidden(Some(set.name()), field, problem, remedy)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::naming;
-use crate::field::{Cause, FieldError, Place, Report};
+use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
 use crate::json;
 
 /// Takes the items of a list out of the settings; the list stays, empty. serde would take each manifest apart and build it
@@ -21,7 +21,7 @@ pub(super) fn decode<T>(
     errors: &mut Vec<FieldError>,
     decode: impl Fn(Value) -> Result<T, Vec<FieldError>>,
 ) -> Vec<T> {
-    let list = Place::new(key);
+    let list = FieldPath::new(key);
     let mut names = BTreeSet::new();
     let mut decoded = Vec::with_capacity(manifests.len());
     for (index, manifest) in manifests.into_iter().enumerate() {
@@ -32,11 +32,14 @@ pub(super) fn decode<T>(
         let name = json::text(&manifest, &["metadata", "name"]).to_owned();
         match decode(manifest) {
             Ok(manifest) => decoded.push(manifest),
-            Err(wrong) => errors.extend(wrong.into_iter().map(|error| naming(error, &at.path(), kind, &name))),
+            Err(wrong) => errors.extend(wrong.into_iter().map(|error| naming(error, &at, kind, &name))),
         }
         // A missing name is validation's to report, but two of them are two of one name.
         if names.contains(&name) {
-            errors.report(Cause::Duplicate, &at.child("metadata.name"), Some(&name), "names are unique; remove one");
+            errors.add(|| {
+                let path = at.child("metadata.name");
+                FieldError::new(path, Cause::Duplicate, "names are unique; remove one").showing(&name)
+            });
         }
         names.insert(name);
     }

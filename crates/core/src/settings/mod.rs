@@ -150,7 +150,7 @@ impl<'a> BorrowedSettings<'a> {
 }
 
 /// The same error, below `parent` and with the name of the object that it is about.
-fn naming(error: FieldError, parent: &crate::field::FieldPath, kind: &str, name: &str) -> FieldError {
+fn naming(error: FieldError, parent: &crate::field::FieldPath<'_>, kind: &str, name: &str) -> FieldError {
     let mut error = error.below(parent);
     if !name.is_empty() {
         let named = format!("{kind} \"{name}\"");

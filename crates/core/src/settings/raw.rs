@@ -15,7 +15,7 @@ use super::{BorrowedSettings, Role, SYSTEM_NAMESPACE, manifests};
 use crate::bundle::Bundle;
 use crate::controller_revision::ControllerRevision;
 use crate::duration::Duration;
-use crate::field::{Cause, FieldError, FieldPath, Place, Report as _};
+use crate::field::{Cause, FieldError, FieldErrors as _};
 use crate::gates::Gates;
 use crate::json;
 use crate::service_account::rules::Rules;
@@ -116,7 +116,7 @@ pub(super) fn decode(
     let raw: RawSettings = read(&mut settings, &mut errors);
     let bundle = bundle.or(raw.bundle.map(|text| text.into_bytes().into())).filter(|text| !text.is_empty());
     if let Some(Err(error)) = bundle.as_deref().map(Bundle::read) {
-        errors.push(FieldError::new(&FieldPath::new("bundle"), Cause::Invalid, error.to_string()));
+        errors.push(FieldError::new("bundle", Cause::Invalid, error.to_string()));
     }
     let decoded = BorrowedSettings {
         sidecar_sets: manifests::decode(sidecar_sets, (SIDECAR_SETS, "SidecarSet"), &mut errors, |manifest| {
@@ -142,7 +142,7 @@ pub(super) fn decode(
         role: raw.role,
     };
     if weight::is_too_dense(&decoded.sidecar_sets) {
-        errors.report(Cause::TooMany, &Place::new(SIDECAR_SETS), None, weight::TOO_DENSE);
+        errors.add(|| FieldError::new(SIDECAR_SETS, Cause::TooMany, weight::TOO_DENSE));
     }
     if errors.is_empty() { Ok(decoded) } else { Err(errors) }
 }

@@ -23,7 +23,7 @@ where
             Err(error) => error,
         };
         let path = error.path().clone();
-        let error = error.into_inner().at(&field_path(&path));
+        let error = error.into_inner().at(&FieldPath::new(&field_path(&path)));
         let is_taken = error.cause == Cause::Required && taken.iter().any(|taken| is_in(taken, &path));
         if !is_taken {
             errors.push(error);
@@ -65,10 +65,10 @@ fn take_out(value: &mut Value, path: &Path) -> bool {
     false
 }
 
-fn field_path(path: &Path) -> FieldPath {
-    path.iter().fold(FieldPath::default(), |path, segment| match segment {
-        Segment::Seq { index } => path.index(*index),
-        Segment::Map { key } => path.child(key),
+fn field_path(path: &Path) -> String {
+    path.iter().fold(String::new(), |path, segment| match segment {
+        Segment::Seq { index } => FieldPath::new(&path).index(*index).to_string(),
+        Segment::Map { key } => FieldPath::new(&path).child(key).to_string(),
         Segment::Enum { .. } | Segment::Unknown => path,
     })
 }

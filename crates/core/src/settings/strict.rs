@@ -122,9 +122,9 @@ impl ShapeError {
     }
 
     /// The error of the value at `path`.
-    pub(super) fn at(self, path: &FieldPath) -> FieldError {
-        let path = self.missing.map_or_else(|| path.clone(), |member| path.child(member));
-        let error = FieldError::new(&path, self.cause, self.detail);
+    pub(super) fn at(self, path: &FieldPath<'_>) -> FieldError {
+        let path = self.missing.map_or_else(|| path.to_string(), |member| path.child(member).to_string());
+        let error = FieldError::new(path, self.cause, self.detail);
         match self.value {
             Some(value) => error.showing(value),
             None => error,
@@ -165,7 +165,7 @@ impl Error for ShapeError {
     }
 
     fn unknown_variant(value: &str, known: &'static [&'static str]) -> Self {
-        let FieldError { cause, value, detail, .. } = FieldError::not_supported(&FieldPath::default(), value, known);
+        let FieldError { cause, value, detail, .. } = FieldError::not_supported("", value, known);
         Self { missing: None, cause, value, detail }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{BorrowedSettings, naming, whitelist};
 use crate::bundle::Bundle;
-use crate::field::{Cause, FieldError, FieldPath, Place};
+use crate::field::{Cause, FieldError, FieldPath};
 use crate::index::index;
 use crate::node::Node;
 use crate::service_account::declared::Declared;
@@ -16,7 +16,7 @@ use crate::validation::conflicts::{self, Claims};
 use crate::validation::{canary, validate_manifest};
 
 pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
-    let path = FieldPath::new("sidecarSets");
+    let (path, bundle) = (FieldPath::new("sidecarSets"), FieldPath::new("bundle"));
     let mut errors = Vec::new();
     let mut sets = Vec::with_capacity(settings.sidecar_sets.len());
     for set in &settings.sidecar_sets {
@@ -41,16 +41,16 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
         if rivals.compare((index, claims_of), &claims, declared, settings, &mut wrong).is_err() {
             let detail = "too many SidecarSets of the same names could meet in a Pod: they are not compared with each other; \
                           let each select its Pods or Namespaces by a label of its own";
-            errors.push(FieldError::new(&path, Cause::TooMany, detail));
+            errors.push(FieldError::new(path, Cause::TooMany, detail));
             break;
         }
-        let at = if index < own { path.index(index) } else { FieldPath::new("bundle").key(set.name()) };
+        let at = if index < own { path.index(index) } else { bundle.key(set.name()) };
         for error in wrong {
             errors.push(naming(error, &at, "SidecarSet", set.name()));
         }
     }
     if let Some(rules) = &settings.patch_pod_metadata_whitelist {
-        whitelist::validate(&Node { value: rules, place: Place::new("patchPodMetadataWhitelist") }, &mut errors);
+        whitelist::validate(&Node { value: rules, place: FieldPath::new("patchPodMetadataWhitelist") }, &mut errors);
     }
     errors
 }
@@ -113,12 +113,12 @@ fn bundled(text: &[u8], sets: &mut Vec<SidecarSet>, errors: &mut Vec<FieldError>
     let read = Bundle::read(text).and_then(|bundle| bundle.verify());
     let bundled = match read {
         Ok(bundled) => bundled,
-        Err(error) => return errors.push(FieldError::new(&path, Cause::Invalid, error.to_string())),
+        Err(error) => return errors.push(FieldError::new(path, Cause::Invalid, error.to_string())),
     };
     let mut names: BTreeSet<String> = sets.iter().map(|set| set.name().to_owned()).collect();
     for set in bundled {
         if !names.insert(set.name().to_owned()) {
-            errors.push(FieldError::duplicate(&path.key(set.name()), set.name()));
+            errors.push(FieldError::duplicate(path.key(set.name()), set.name()));
         }
         sets.push(set);
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::field::{Cause, FieldError, Report};
+use crate::field::{Cause, FieldError, FieldErrors};
 use crate::node::Node;
 use crate::pattern::{Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use crate::selector;
@@ -53,7 +53,7 @@ pub(super) fn validate(whitelist: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
                 Err(wrong) => errors.invalid(&expression.place, text, &wrong.to_string()),
             }
             if steps > STEPS_TOGETHER_MAX {
-                return errors.report(Cause::TooMany, &expression.place, None, TOO_MANY_EXPRESSIONS);
+                return errors.add(|| FieldError::new(expression.place, Cause::TooMany, TOO_MANY_EXPRESSIONS));
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Judgement;
-use crate::field::{Cause, FieldError, Place};
+use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::node::Node;
 
@@ -45,7 +45,7 @@ impl<'a> Config<'a> {
 }
 
 /// The config at a dotted path; every field of another type is an error below `root`.
-pub(super) fn read<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgement: &mut Judgement) -> Config<'a> {
+pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judgement: &mut Judgement) -> Config<'a> {
     let mut read = Config::default();
     let Some(config) = descend(object, path, root, judgement) else { return read };
     let config = Node { value: config, place: root.child(path) };
@@ -74,7 +74,7 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgemen
 }
 
 /// The object's annotations; null where there are none.
-pub(super) fn annotations<'a>(object: &'a Value, root: &Place<'_>, judgement: &mut Judgement) -> &'a Value {
+pub(super) fn annotations<'a>(object: &'a Value, root: &FieldPath<'_>, judgement: &mut Judgement) -> &'a Value {
     descend(object, "metadata.annotations", root, judgement).unwrap_or(&Value::Null)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn uid<'a>(new: &'a Value, stored: &'a Value) -> &'a str {
 }
 
 /// The object at a dotted path. Nothing where a step of it is absent; an error where one is no object.
-fn descend<'a>(object: &'a Value, path: &str, root: &Place<'_>, judgement: &mut Judgement) -> Option<&'a Value> {
+fn descend<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judgement: &mut Judgement) -> Option<&'a Value> {
     let mut found = object;
     let mut walked = 0;
     let mut steps = path.split('.');
@@ -115,7 +115,6 @@ fn text<'a>(field: &Node<'a, '_>, judgement: &mut Judgement) -> Option<&'a str> 
 }
 
 /// The value has another type than `wanted`. Its content is not shown: it may be long.
-fn wrong_type(place: &Place<'_>, found: &Value, wanted: &str) -> FieldError {
-    let detail = format!("must be {wanted}, found {}", json::type_name(found));
-    FieldError { path: place.path(), cause: Cause::Type, value: None, detail }
+fn wrong_type(place: &FieldPath<'_>, found: &Value, wanted: &str) -> FieldError {
+    FieldError::wrong_type(place, wanted, json::type_name(found))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::config::Signer;
 use super::url::Url;
 use super::{Change, Judgement, SHOWN, shown};
-use crate::field::{Place, Report};
+use crate::field::{FieldErrors, FieldPath};
 
 /// How much of an issuer stands in the text of an error.
 const MESSAGE_SHOWN: usize = 200;
@@ -46,7 +46,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
 }
 
 /// D4 to D6, in Gardener's order. The checks do not exclude each other; a text that is no URL gets the first only.
-fn judge_url(text: &str, at: &Place<'_>, judgement: &mut Judgement) {
+fn judge_url(text: &str, at: &FieldPath<'_>, judgement: &mut Judgement) {
     let unparsable = Url { https: true, host: false, user: false, query: false, fragment: false, path: &[] };
     let url = Url::parse(text).unwrap_or(unparsable);
     let checks = [

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Judgement, SHOWN, shown};
-use crate::field::{Place, Report};
+use crate::field::{FieldErrors, FieldPath};
 use crate::json;
 use crate::settings::shoots::ManagedIssuer;
 
@@ -54,7 +54,7 @@ pub(super) fn judge(state: &State, annotations: &Value, support: ManagedIssuer, 
         ""
     };
     if !broken.is_empty() {
-        judgement.forbidden.forbidden(&Place::new("metadata.annotations").key(ANNOTATION), broken);
+        judgement.forbidden.forbidden(&FieldPath::new("metadata.annotations").key(ANNOTATION), broken);
     }
     let value = json::text(annotations, &[ANNOTATION]);
     if !managed && !value.is_empty() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::config::Signer;
 use super::{Change, Judgement, SHOWN, shown};
-use crate::field::Report;
+use crate::field::FieldErrors;
 use crate::json;
 use crate::settings::shoots::Migration;
 

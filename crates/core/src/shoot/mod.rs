@@ -16,7 +16,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::field::{Cause, FieldError, Place, Report};
+use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
 use crate::settings::shoots::ShootSettings;
 use config::{Config, Signer};
 
@@ -49,7 +49,7 @@ impl Judgement {
 /// A `serviceAccountConfig` as it is written now and as it was before.
 struct Change<'a> {
     /// The path of the `serviceAccountConfig`.
-    at: Place<'a>,
+    at: FieldPath<'a>,
     /// There was an object before.
     updating: bool,
     new: Config<'a>,
@@ -77,7 +77,8 @@ impl Change<'_> {
             if self.keeps_accepted() && self.signer == self.old_signer && self.new.issuer == self.old.issuer {
                 judgement.warn(&["acceptedIssuers ", &detail, "; these are not checked"]);
             } else {
-                judgement.invalid.report(Cause::TooMany, &self.at.child("acceptedIssuers"), None, &detail);
+                let at = self.at.child("acceptedIssuers");
+                judgement.invalid.add(|| FieldError::new(at, Cause::TooMany, detail));
             }
         }
         has_too_many
@@ -92,8 +93,8 @@ impl Change<'_> {
 /// able to update a Shoot from before the policy.
 pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootSettings) -> Judgement {
     let mut judgement = Judgement::default();
-    let root = Place::new("");
-    let old_root = Place::new("oldObject");
+    let root = FieldPath::new("");
+    let old_root = FieldPath::new("oldObject");
     let stored = old.unwrap_or(&Value::Null);
     let annotations = config::annotations(new, &root, &mut judgement);
     let managed = is_shoot && managed::is_on(annotations);
@@ -103,7 +104,7 @@ pub fn judge(new: &Value, old: Option<&Value>, is_shoot: bool, settings: &ShootS
         let new_config = config::read(new, path, &root, &mut judgement);
         let old_config = config::read(stored, path, &old_root, &mut judgement);
         changes.push(Change {
-            at: Place::new(path),
+            at: FieldPath::new(path),
             updating: old.is_some(),
             signer: new_config.signer(managed),
             old_signer: old_config.signer(was_managed),

@@ -2,7 +2,7 @@
 
 use super::{Change, Judgement};
 use crate::duration::{self, Duration};
-use crate::field::{Cause, Report};
+use crate::field::{Cause, FieldError, FieldErrors};
 
 const SHORTEST: Duration = Duration::hours(720);
 const LONGEST: Duration = Duration::hours(2160);
@@ -40,7 +40,7 @@ pub(super) fn judge(change: &Change<'_>, judgement: &mut Judgement) {
         }
         return;
     };
-    judgement.invalid.report(cause, &at, Some(&max.text()), detail);
+    judgement.invalid.add(|| FieldError::new(at, cause, detail).showing(max.text()));
 }
 
 /// What Go says, and what to write instead.

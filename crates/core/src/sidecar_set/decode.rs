@@ -107,13 +107,13 @@ pub fn decode(mut object: Value) -> Result<Decoded, Vec<FieldError>> {
 /// # Errors
 /// Every error, with its path below `data`: `spec` is missing, or a type is wrong.
 pub fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
-    let path = FieldPath::new("data").child("spec");
+    let path = FieldPath::new("data.spec");
     let Some(spec) = json::at(data, &["spec"]).filter(|spec| !spec.is_null()) else {
-        return Err(vec![FieldError::required(&path, "the revision holds no spec of a SidecarSet")]);
+        return Err(vec![FieldError::required(path, "the revision holds no spec of a SidecarSet")]);
     };
     let mut spec = spec.clone();
     if let Value::Object(spec) = &mut spec {
-        json::retain(spec, &|key, _| REVISION_SPEC.field(key).is_some());
+        spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
     }
     let mut errors = Vec::new();
     schema::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
@@ -125,11 +125,11 @@ pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors:
     let path = FieldPath::new(key);
     match json::at(object, &[key]) {
         None | Some(Value::Null) => {
-            errors.push(FieldError::required(&path, format!("must be {}", format::joined(supported, " or "))));
+            errors.push(FieldError::required(path, format!("must be {}", format::joined(supported, " or "))));
         }
         Some(Value::String(text)) if supported.contains(&text.as_str()) => {}
-        Some(Value::String(text)) => errors.push(FieldError::not_supported(&path, text, supported)),
-        Some(other) => errors.push(FieldError::not_supported(&path, json::shown(other), supported)),
+        Some(Value::String(text)) => errors.push(FieldError::not_supported(path, text, supported)),
+        Some(other) => errors.push(FieldError::not_supported(path, json::shown(other), supported)),
     }
 }
 
@@ -215,8 +215,8 @@ mod tests {
             })
         };
         let paths = |version| decode(object(version)).unwrap_err().into_iter().map(|error| error.path);
-        assert!(paths(Version::V1Alpha1).eq([FieldPath::new("spec.namespace")]));
-        assert!(paths(Version::V1Beta1).eq([FieldPath::new("spec.customVersion")]));
+        assert!(paths(Version::V1Alpha1).eq(["spec.namespace"]));
+        assert!(paths(Version::V1Beta1).eq(["spec.customVersion"]));
     }
 
     #[test]

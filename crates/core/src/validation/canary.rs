@@ -1,12 +1,12 @@
 //! Canary annotations (V-3, section 1.6).
 
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 
-const ANNOTATIONS: Place<'static> = Place::new("metadata.annotations");
+const ANNOTATIONS: FieldPath<'static> = FieldPath::new("metadata.annotations");
 /// The place of the annotation that names the base.
-const BASE: Place<'static> = ANNOTATIONS.key(names::BASE);
+const BASE: FieldPath<'static> = ANNOTATIONS.key(names::BASE);
 
 /// What a canary alone can get wrong.
 pub(super) fn check(set: &SidecarSet, errors: &mut Vec<FieldError>) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::node::Node;
 use crate::schema::{self, Style};

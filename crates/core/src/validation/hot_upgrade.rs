@@ -1,6 +1,6 @@
 //! `upgradeStrategy` of containers.
 
-use crate::field::FieldError;
+use crate::field::{FieldError, FieldErrors as _};
 use crate::node::Node;
 use crate::sidecar_set::{is_hot_upgrade, is_native};
 
@@ -15,7 +15,7 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
                 && strategy.is_empty("hotUpgradeEmptyImage")
             {
                 let wrong = "upgradeType HotUpgrade needs an image for the idle container";
-                strategy.required("hotUpgradeEmptyImage", wrong, errors);
+                errors.required(&strategy.at("hotUpgradeEmptyImage"), wrong);
             }
         }
     }

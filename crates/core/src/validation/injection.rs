@@ -1,7 +1,7 @@
 //! `spec.injectionStrategy` (V-6).
 
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, Place, Report, joined};
+use crate::field::{FieldError, FieldErrors, FieldPath, joined};
 use crate::json;
 use crate::lookup::Lookup;
 use crate::node::Node;
@@ -98,8 +98,8 @@ pub fn check_revision(
 }
 
 /// The field that selects the revision.
-const fn place(selection: Selection<'_>) -> Place<'static> {
-    Place::new(match selection {
+const fn place(selection: Selection<'_>) -> FieldPath<'static> {
+    FieldPath::new(match selection {
         Selection::Name(_) => "spec.injectionStrategy.revision.revisionName",
         Selection::CustomVersion(_) => "spec.injectionStrategy.revision.customVersion",
     })

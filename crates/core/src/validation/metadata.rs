@@ -1,6 +1,6 @@
 //! `metadata` (V-2): the name rule of `SidecarSet`s, and what the API machinery asks of every object.
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::json;
 use crate::node::{Node, lower_case};
@@ -19,14 +19,14 @@ const SUBRESOURCE_MAX: usize = 256;
 pub(super) fn check(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_name(metadata, "generateName", errors);
     if metadata.is_empty("name") {
-        metadata.required("name", "a SidecarSet needs a name", errors);
+        errors.required(&metadata.at("name"), "a SidecarSet needs a name");
     }
     check_name(metadata, "name", errors);
     if !metadata.is_empty("namespace") {
-        metadata.forbidden("namespace", "a SidecarSet is in no namespace; remove it", errors);
+        errors.forbidden(&metadata.at("namespace"), "a SidecarSet is in no namespace; remove it");
     }
     if metadata.number("generation") < 0 {
-        metadata.invalid_number("generation", "must not be negative", errors);
+        errors.invalid(&metadata.at("generation"), metadata.number("generation"), "must not be negative");
     }
     selector::check_labels(metadata, "labels", errors);
     check_annotations(metadata, errors);
@@ -39,10 +39,10 @@ fn check_name(metadata: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) 
     let name = metadata.text(key);
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         let wrong = "a SidecarSet's name must consist of alphanumeric characters or '-' (e.g. 'example-com')";
-        metadata.invalid(key, wrong, errors);
+        errors.invalid(&metadata.at(key), metadata.text(key), wrong);
     }
     if name.len() > NAME_MAX {
-        metadata.invalid(key, "must be no more than 63 characters", errors);
+        errors.invalid(&metadata.at(key), metadata.text(key), "must be no more than 63 characters");
     }
 }
 
@@ -65,11 +65,11 @@ fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let api_version = owner.text("apiVersion");
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
         if version.is_empty() || format::has(version, b'/') {
-            owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
+            errors.invalid(&owner.at("apiVersion"), owner.text("apiVersion"), "must be <group>/<version> or v1");
         }
         for field in ["kind", "name", "uid"] {
             if owner.is_empty(field) {
-                owner.invalid(field, "must not be empty", errors);
+                errors.invalid(&owner.at(field), owner.text(field), "must not be empty");
             }
         }
         if matches!(api_version, "v1" | "/v1") && owner.is_one_of("kind", &["Event"]) {
@@ -100,10 +100,10 @@ fn check_finalizers(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn check_managed_fields(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for entry in metadata.items("managedFields") {
         if !entry.is_one_of("operation", &["Apply", "Update"]) {
-            entry.invalid("operation", "must be Apply or Update", errors);
+            errors.invalid(&entry.at("operation"), entry.text("operation"), "must be Apply or Update");
         }
         if !entry.is_one_of("fieldsType", &["", "FieldsV1"]) {
-            entry.invalid("fieldsType", "must be FieldsV1", errors);
+            errors.invalid(&entry.at("fieldsType"), entry.text("fieldsType"), "must be FieldsV1");
         }
         for (field, limit) in [("manager", MANAGER_MAX), ("subresource", SUBRESOURCE_MAX)] {
             if entry.text(field).len() > limit {
@@ -111,7 +111,7 @@ fn check_managed_fields(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             }
         }
         if entry.text("manager").chars().any(|one| one.is_control() || (one.is_whitespace() && one != ' ')) {
-            entry.invalid("manager", "must be printable", errors);
+            errors.invalid(&entry.at("manager"), entry.text("manager"), "must be printable");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::node::Node;
 
@@ -13,10 +13,10 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         if json::object(patch.value, &["annotations"]).is_some_and(|map| !map.is_empty()) {
             super::metadata::check_annotations(&patch, errors);
         } else {
-            patch.required("annotations", "list the annotations to patch", errors);
+            errors.required(&patch.at("annotations"), "list the annotations to patch");
         }
         if patch.is_empty("patchPolicy") {
-            patch.required("patchPolicy", "use Retain, Overwrite or MergePatchJson", errors);
+            errors.required(&patch.at("patchPolicy"), "use Retain, Overwrite or MergePatchJson");
         }
         for (key, _) in json::string_map(patch.value, &["annotations"]) {
             if !keys.insert(key) {

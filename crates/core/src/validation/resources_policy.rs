@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::expression::{Expression, Slot};
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::node::Node;
 use crate::pattern::Pattern;
@@ -31,10 +31,10 @@ fn check_policy(container: &Value, policy: &Node<'_, '_>, errors: &mut Vec<Field
     }
     let regex = policy.text("targetContainersNameRegex");
     if regex.is_empty() {
-        policy.required("targetContainersNameRegex", "must not be empty; use '.*' for all containers", errors);
+        errors.required(&policy.at("targetContainersNameRegex"), "must not be empty; use '.*' for all containers");
     } else if let Err(wrong) = Pattern::new(regex) {
         let wrong = format!("is no regular expression: {wrong}");
-        policy.invalid("targetContainersNameRegex", &wrong, errors);
+        errors.invalid(&policy.at("targetContainersNameRegex"), policy.text("targetContainersNameRegex"), &wrong);
     }
     let expressions = policy.part("resourcesExpr");
     if !expressions.has("limits") && !expressions.has("requests") {
@@ -48,7 +48,7 @@ fn check_policy(container: &Value, policy: &Node<'_, '_>, errors: &mut Vec<Field
                 continue;
             }
             if let Err(wrong) = Expression::parse(text).and_then(|expression| expression.check(slot)) {
-                half.invalid(resource, &format!("invalid expression: {wrong}"), errors);
+                errors.invalid(&half.at(resource), half.text(resource), &format!("invalid expression: {wrong}"));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `spec` as a whole: selectors, lists that must not be empty, enumerations of containers (V-4, V-5, V-8, V-9).
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::node::Node;
 use crate::selector;
 use crate::sidecar_set::{SidecarSet, is_native};
@@ -15,13 +15,13 @@ pub(super) fn check(set: &SidecarSet, spec: &Node<'_, '_>, errors: &mut Vec<Fiel
     if super::is_rolling_update(set) && set.init_containers().iter().any(is_native) {
         let wrong =
             "native sidecars in initContainers cannot be updated in place; set updateStrategy.type to NotUpdate";
-        spec.required("updateStrategy", wrong, errors);
+        errors.required(&spec.at("updateStrategy"), wrong);
     }
 
     for key in ["selector", "namespaceSelector"] {
         match &spec.get(key) {
             Some(selector) => selector::check_not_empty(selector, errors),
-            None if key == "selector" => spec.required(key, "say which Pods to inject into", errors),
+            None if key == "selector" => errors.required(&spec.at(key), "say which Pods to inject into"),
             None => {}
         }
     }

@@ -1,6 +1,6 @@
 //! `transferEnv[].sourceContainerNameFrom` (V-9, Q-16, Q-17).
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::node::Node;
 
@@ -13,7 +13,7 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             for transfer in container.items("transferEnv") {
                 let Some(source) = &transfer.get("sourceContainerNameFrom") else { continue };
                 match &source.get("fieldRef") {
-                    None => source.required("fieldRef", "say which field of the Pod names the container", errors),
+                    None => errors.required(&source.at("fieldRef"), "say which field of the Pod names the container"),
                     Some(reference) if list == "containers" => check_reference(reference, errors),
                     Some(_) => {}
                 }
@@ -25,12 +25,12 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn check_reference(reference: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let (version, field) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version.is_empty() {
-        reference.required("apiVersion", "must be v1", errors);
+        errors.required(&reference.at("apiVersion"), "must be v1");
     } else if field.is_empty() {
-        reference.required("fieldPath", "name a label or an annotation of the Pod", errors);
+        errors.required(&reference.at("fieldPath"), "name a label or an annotation of the Pod");
     } else if version != "v1" {
         let detail = ["apiVersion must be v1, not \"", version, "\""].concat();
-        reference.invalid("fieldPath", &detail, errors);
+        errors.invalid(&reference.at("fieldPath"), reference.text("fieldPath"), &detail);
     } else if field != "metadata.name" {
         let wrong = match format::subscript(field) {
             Some(("metadata.labels", key)) => format::qualified_name(key),
@@ -90,7 +90,7 @@ mod tests {
     fn q16_a_source_without_field_is_an_error(#[case] list: &str) {
         let containers = json!([{"transferEnv": [{"sourceContainerNameFrom": {}}]}]);
         let set = SidecarSet::from_decoded(json!({"spec": {list: containers}}));
-        let paths: Vec<_> = errors_of(&set).into_iter().map(|error| error.path.to_string()).collect();
+        let paths: Vec<_> = errors_of(&set).into_iter().map(|error| error.path.clone()).collect();
         assert_eq!(paths, [format!("spec.{list}[0].transferEnv[0].sourceContainerNameFrom.fieldRef")]);
     }
 }

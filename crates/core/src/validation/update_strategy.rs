@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::node::{Node, shown};
 use crate::selector;
@@ -22,7 +22,7 @@ pub(super) fn check(set: &SidecarSet, strategy: &Node<'_, '_>, errors: &mut Vec<
     let (partition, selector) = (strategy.part("partition"), strategy.get("selector"));
     if selector.is_some() && !partition.value.is_null() && partition.value.as_i64() != Some(0) {
         let wrong = "partition and selector cannot be used together; remove one of them";
-        errors.invalid(&strategy.place, &shown(partition.value), wrong);
+        errors.invalid(&strategy.place, shown(partition.value), wrong);
     }
     if let Some(selector) = selector {
         selector::check_not_empty(&selector, errors);
@@ -35,7 +35,7 @@ pub(super) fn check(set: &SidecarSet, strategy: &Node<'_, '_>, errors: &mut Vec<
     for term in strategy.items("scatterStrategy") {
         let (key, value) = (term.text("key"), term.text("value"));
         if key.is_empty() {
-            term.required("key", NO_KEY, errors);
+            errors.required(&term.at("key"), NO_KEY);
         } else if !seen.insert([key, ":", value].concat()) {
             errors.duplicate(&term.place, &[key, "=", value].concat());
         }
@@ -60,13 +60,13 @@ fn check_priority(priority: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
     for term in priority.items("weightPriority") {
         if !(0..=100).contains(&term.number("weight")) {
-            term.invalid_number("weight", "must be a number from 0 to 100", errors);
+            errors.invalid(&term.at("weight"), term.number("weight"), "must be a number from 0 to 100");
         }
         selector::check_not_empty(&term.part("matchSelector"), errors);
     }
     for term in priority.items("orderPriority") {
         if term.is_empty("orderedKey") {
-            term.required("orderedKey", NO_KEY, errors);
+            errors.required(&term.at("orderedKey"), NO_KEY);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::field::{Report, joined, shortened};
+use crate::field::{FieldErrors, joined, shortened};
 use crate::gates::Gates;
 use crate::json;
 use crate::lookup::{Lookup, ObjectRef};
@@ -40,13 +40,13 @@ pub fn check(
         Some(rules) => Some(Cow::Borrowed(rules)),
         None => match read(system_namespace, lookup) {
             Ok(rules) => rules.map(Cow::Owned),
-            Err((Code::Unavailable, problem)) => return spec.required(PATCHES, &problem, &mut findings.unavailable),
-            Err((_, problem)) => return spec.required(PATCHES, &problem, &mut findings.invalid),
+            Err((Code::Unavailable, problem)) => return findings.unavailable.required(&spec.at(PATCHES), &problem),
+            Err((_, problem)) => return findings.invalid.required(&spec.at(PATCHES), &problem),
         },
     };
     let allowed = match rules.as_deref().map_or(Ok(Vec::new()), |rules| patterns(rules, set)) {
         Ok(allowed) => allowed,
-        Err(problem) => return spec.required(PATCHES, &problem, &mut findings.invalid),
+        Err(problem) => return findings.invalid.required(&spec.at(PATCHES), &problem),
     };
     if allowed.is_empty() {
         if !gates.patch_pod_metadata_defaults_allowed {
@@ -54,7 +54,7 @@ pub fn check(
                 None => "there is no whitelist; set patchPodMetadataWhitelist in the settings",
                 Some(_) => "no rule of the whitelist is for this SidecarSet; add one to patchPodMetadataWhitelist",
             };
-            spec.required(PATCHES, wrong, &mut findings.invalid);
+            findings.invalid.required(&spec.at(PATCHES), wrong);
         }
         return;
     }
@@ -64,7 +64,7 @@ pub fn check(
             let effort = allowed.iter().fold(0_usize, |sum, pattern| sum.saturating_add(pattern.effort(key)));
             let Some(less) = left.checked_sub(effort) else {
                 let wrong = "too many annotations for the expressions of the whitelist; patch fewer in one SidecarSet";
-                return spec.required(PATCHES, wrong, &mut findings.invalid);
+                return findings.invalid.required(&spec.at(PATCHES), wrong);
             };
             left = less;
             if !allowed.iter().any(|pattern| pattern.is_match(key)) {

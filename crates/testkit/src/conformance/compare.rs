@@ -59,7 +59,7 @@ const POINTERS: [&str; 12] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Where.
-    pub path: FieldPath,
+    pub path: String,
     /// What the reference has there.
     pub expected: Option<Value>,
     /// What is there.
@@ -75,21 +75,21 @@ impl fmt::Display for Difference {
 
 /// Every difference between two objects, each with its path. `dropped` says of a path whether the reference drops
 /// it: fields that it does not know.
-pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&FieldPath) -> bool) -> Vec<Difference> {
+pub fn differences(expected: &Value, actual: &Value, dropped: &dyn Fn(&str) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     at(&FieldPath::default(), "", expected, actual, dropped, &mut found);
     found
 }
 
 fn at(
-    path: &FieldPath,
+    path: &FieldPath<'_>,
     parent: &str,
     expected: &Value,
     actual: &Value,
-    dropped: &dyn Fn(&FieldPath) -> bool,
+    dropped: &dyn Fn(&str) -> bool,
     found: &mut Vec<Difference>,
 ) {
-    let both = || Difference { path: path.clone(), expected: Some(expected.clone()), actual: Some(actual.clone()) };
+    let both = || Difference { path: path.to_string(), expected: Some(expected.clone()), actual: Some(actual.clone()) };
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {
             for (key, value) in expected {
@@ -101,11 +101,13 @@ fn at(
                 match actual.get(key).filter(|value| !value.is_null()) {
                     Some(actual) => at(&path, key, value, actual, dropped, found),
                     None if is_written_by_go(key, value) || (parent == "status" && is_zero(value)) => {}
-                    None => found.push(Difference { path, expected: Some(value.clone()), actual: None }),
+                    None => {
+                        found.push(Difference { path: path.to_string(), expected: Some(value.clone()), actual: None });
+                    }
                 }
             }
             for (key, value) in actual.iter().filter(|(key, _)| !expected.contains_key(*key)) {
-                let path = path.child(key);
+                let path = path.child(key).to_string();
                 if !is_dropped_by_go(key, value) && !dropped(&path) {
                     found.push(Difference { path, expected: None, actual: Some(value.clone()) });
                 }
@@ -121,7 +123,7 @@ fn at(
             }
         }
         _ if expected == actual => {}
-        (Value::String(expected), Value::String(actual)) if path.as_str().starts_with("metadata.annotations.") => {
+        (Value::String(expected), Value::String(actual)) if path.to_string().starts_with("metadata.annotations.") => {
             match (embedded(expected), embedded(actual)) {
                 (Some(one), Some(other)) if one == other => {}
                 _ => found.push(both()),
@@ -133,8 +135,8 @@ fn at(
     }
 }
 
-fn is_quantity(path: &FieldPath) -> bool {
-    let path = path.as_str();
+fn is_quantity(path: &FieldPath<'_>) -> bool {
+    let path = path.to_string();
     [".limits.", ".requests.", ".capacity.", ".overhead."].iter().any(|part| path.contains(part))
         || [".sizeLimit", ".divisor"].iter().any(|end| path.ends_with(end))
 }

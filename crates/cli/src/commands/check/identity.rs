@@ -58,7 +58,7 @@ pub fn judge<'a>(members: &[Member<'a>], rules: &Rules) -> Vec<(&'a Spot<'a>, Fi
 /// The warnings of the core about a `SidecarSet`. They are texts, most of which name the field that they are about.
 pub fn warnings(spot: &Spot<'_>, findings: &Findings) -> Vec<Finding> {
     let warning = |text: &String| {
-        let path = field_in(text).map_or_else(|| declared::path(declared::ACCOUNT).to_string(), str::to_owned);
+        let path = field_in(text).map_or_else(|| declared::path(declared::ACCOUNT), str::to_owned);
         let text = text.strip_prefix(&format!("{path}: ")).unwrap_or(text);
         let (message, remedy) = text.split_once("; ").unwrap_or((text, ""));
         spot.warning(&path, message, remedy)
@@ -93,12 +93,12 @@ pub fn misspelt(spot: &Spot<'_>) -> Vec<Finding> {
     let wrong = keys.filter(|key| key.starts_with(PREFIX) && !known.contains(&key.as_str()));
     wrong
         .map(|key| {
-            let path = FieldPath::new("metadata.annotations").key(key);
+            let path = FieldPath::new("metadata.annotations").key(key).to_string();
             let remedy = match nearest(key, known) {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("known are {}", known.join(", ")),
             };
-            spot.warning(path.as_str(), "nothing reads this annotation", remedy)
+            spot.warning(&path, "nothing reads this annotation", remedy)
         })
         .collect()
 }

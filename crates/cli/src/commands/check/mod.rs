@@ -201,7 +201,7 @@ fn settings_in(documents: &[Document]) -> Vec<Spot<'_>> {
 }
 
 /// The settings of a policy, or of a member of a group, which is at this path.
-fn below<'a>(document: &'a Document, owner: &'a Value, at: &FieldPath) -> Spot<'a> {
+fn below<'a>(document: &'a Document, owner: &'a Value, at: &FieldPath<'_>) -> Spot<'a> {
     Spot {
         base: kubewarden::settings_path(owner, at),
         raw: owner.get(documents::settings_key(owner)).unwrap_or(&Value::Null),
@@ -247,9 +247,9 @@ fn folder(manifest: &Manifest) -> &Path {
 }
 
 /// The index in `sidecarSets[index].rest`, and the rest.
-fn item_of(path: &FieldPath) -> Option<(usize, FieldPath)> {
-    let (index, rest) = path.as_str().strip_prefix("sidecarSets[")?.split_once(']')?;
-    Some((index.parse().ok()?, FieldPath::new(rest.strip_prefix('.').unwrap_or(rest))))
+fn item_of(path: &str) -> Option<(usize, String)> {
+    let (index, rest) = path.strip_prefix("sidecarSets[")?.split_once(']')?;
+    Some((index.parse().ok()?, rest.strip_prefix('.').unwrap_or(rest).to_owned()))
 }
 
 fn passed_over(manifest: &Manifest) -> String {

@@ -36,7 +36,7 @@ pub struct Judged<'a> {
 impl Judged<'_> {
     /// Whether they are those of a policy; else they stand alone, in a file or a ConfigMap of settings.
     pub fn are_of_policy(&self) -> bool {
-        !self.spot.base.as_str().is_empty()
+        !self.spot.base.is_empty()
     }
 }
 
@@ -56,7 +56,7 @@ pub fn judge(spot: Spot<'_>) -> Judged<'_> {
     let mut findings: Vec<Finding> = errors.iter().map(|error| finding(&spot, error, &every)).collect();
     let invalid = salvaged.value.validate();
     // A base that cannot be decoded is reported as that, not as one that is missing.
-    let base = FieldPath::new("metadata").child("annotations").key(names::BASE);
+    let base = FieldPath::new("metadata.annotations").key(names::BASE).to_string();
     let is_caused = |error: &FieldError| {
         super::item_of(&error.path).is_some_and(|(_, path)| path == base)
             && error.value.as_deref().is_some_and(|base| undecodable.contains(&base))

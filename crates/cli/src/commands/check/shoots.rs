@@ -1,6 +1,6 @@
 //! Shoots, and the other objects of Gardener that hold a `serviceAccountConfig`: what the policy would say of them.
 
-use pillion_core::field::{FieldError, FieldPath};
+use pillion_core::field::FieldError;
 use pillion_core::json;
 use pillion_core::settings::shoots::ShootSettings;
 use pillion_core::shoot;
@@ -68,11 +68,11 @@ fn of_object(spot: &Spot<'_>, old: Option<&Manifest>, rules: &ShootSettings) -> 
     let judged = shoot::judge(spot.raw, old.map(|old| &old.value), is_shoot, rules);
     let errors = judged.undecodable.iter().chain(&judged.invalid).chain(&judged.forbidden);
     let mut findings: Vec<Finding> = errors.map(|error| placed(spot, old, error)).collect();
-    let config = rules.paths.iter().map(FieldPath::new).find(|path| resolve(spot.raw, path).is_whole);
-    let path = config.unwrap_or_default();
+    let config = rules.paths.iter().find(|path| resolve(spot.raw, path).is_whole);
+    let path = config.map_or("", String::as_str);
     findings.extend(judged.warnings.iter().map(|text| {
         let (message, remedy) = text.split_once("; ").unwrap_or((text, ""));
-        spot.warning(path.as_str(), message, remedy)
+        spot.warning(path, message, remedy)
     }));
     findings
 }
@@ -81,7 +81,7 @@ fn of_object(spot: &Spot<'_>, old: Option<&Manifest>, rules: &ShootSettings) -> 
 fn placed(spot: &Spot<'_>, old: Option<&Manifest>, error: &FieldError) -> Finding {
     match (error.path.as_str().strip_prefix("oldObject"), old) {
         (Some(path), Some(old)) => {
-            let path = FieldPath::new(path.strip_prefix('.').unwrap_or(path));
+            let path = path.strip_prefix('.').unwrap_or(path).to_owned();
             Spot::document(old).error(&FieldError { path, ..error.clone() })
         }
         _ => spot.error(error),

@@ -22,7 +22,7 @@ pub struct Spot<'a> {
     /// The document.
     pub manifest: &'a Manifest,
     /// The path of the object in the document.
-    pub base: FieldPath,
+    pub base: String,
     /// The object as it is written.
     pub raw: &'a Value,
     /// The name of the `SidecarSet` that it is; else empty.
@@ -32,7 +32,7 @@ pub struct Spot<'a> {
 impl<'a> Spot<'a> {
     /// A whole document.
     pub fn document(manifest: &'a Manifest) -> Self {
-        Self { manifest, base: FieldPath::default(), raw: &manifest.value, sidecar_set: String::new() }
+        Self { manifest, base: String::new(), raw: &manifest.value, sidecar_set: String::new() }
     }
 
     /// A document that is a `SidecarSet`.
@@ -42,8 +42,8 @@ impl<'a> Spot<'a> {
 
     /// The `SidecarSet` at this place in the list `sidecarSets` of these settings.
     pub fn item(&self, index: usize, raw: &'a Value) -> Self {
-        let list = FieldPath::new("sidecarSets").index(index);
-        Self { manifest: self.manifest, base: self.below(&list), raw, sidecar_set: name_of(raw) }
+        let base = self.below(&FieldPath::new("sidecarSets").index(index).to_string());
+        Self { manifest: self.manifest, base, raw, sidecar_set: name_of(raw) }
     }
 
     /// The file and the line of the object's document.
@@ -52,7 +52,7 @@ impl<'a> Spot<'a> {
     }
 
     /// A path of the object as a path of the document.
-    pub fn below(&self, path: &FieldPath) -> FieldPath {
+    pub fn below(&self, path: &str) -> String {
         FieldError::required(path, "").below(&self.base).path
     }
 
@@ -64,7 +64,7 @@ impl<'a> Spot<'a> {
         Finding {
             severity: Severity::Error,
             place: place(self.manifest, &path, aim, error.value.as_deref()),
-            path: path.as_str().to_owned(),
+            path,
             message,
             remedy,
             sidecar_set: self.sidecar_set.clone(),
@@ -79,11 +79,11 @@ impl<'a> Spot<'a> {
 
     /// A warning about a field of the object.
     pub fn warning(&self, path: &str, message: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        let path = self.below(&self.as_written(&FieldPath::new(path)));
+        let path = self.below(&self.as_written(path));
         Finding {
             severity: Severity::Warning,
             place: place(self.manifest, &path, Aim::Value, None),
-            path: path.as_str().to_owned(),
+            path,
             message: message.into(),
             remedy: remedy.into(),
             sidecar_set: self.sidecar_set.clone(),
@@ -91,30 +91,30 @@ impl<'a> Spot<'a> {
     }
 
     /// Where a field of the v1beta1 form stands in what the user wrote, or the annotation that stands for it.
-    fn as_written(&self, path: &FieldPath) -> FieldPath {
+    fn as_written(&self, path: &str) -> String {
         if let Some(annotation) = self.annotation_for(path) {
             return annotation;
         }
         let is_v1alpha1 = self.raw.get("apiVersion").and_then(Value::as_str) == Some(Version::V1Alpha1.api_version());
         let text = |pointer: &str| self.raw.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         if !is_v1alpha1 {
-            return path.clone();
+            return path.to_owned();
         }
-        if path.as_str().starts_with("spec.namespaceSelector") && !text("/spec/namespace").is_empty() {
-            return FieldPath::new("spec.namespace");
+        if path.starts_with("spec.namespaceSelector") && !text("/spec/namespace").is_empty() {
+            return "spec.namespace".to_owned();
         }
-        if path.as_str() == "spec.customVersion" {
-            return FieldPath::new("metadata.labels").key(names::CUSTOM_VERSION_LABEL);
+        if path == "spec.customVersion" {
+            return FieldPath::new("metadata.labels").key(names::CUSTOM_VERSION_LABEL).to_string();
         }
-        path.clone()
+        path.to_owned()
     }
 }
 
 impl Spot<'_> {
     /// The annotation that says what the field at `path`, or above it, would say if it were there.
-    fn annotation_for(&self, path: &FieldPath) -> Option<FieldPath> {
+    fn annotation_for(&self, path: &str) -> Option<String> {
         let field = declared::FIELDS.into_iter().find(|field| {
-            let rest = path.as_str().strip_prefix("spec.").and_then(|path| path.strip_prefix(field.name));
+            let rest = path.strip_prefix("spec.").and_then(|path| path.strip_prefix(field.name));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })?;
         let is_set = json::at(self.raw, &["spec", field.name]).is_some_and(|value| !value.is_null());
@@ -163,9 +163,9 @@ fn split(error: &FieldError, sidecar_set: &str) -> (String, String) {
     let detail = if detail == named { "" } else { detail.strip_suffix(&format!(" ({named})")).unwrap_or(detail) };
     let mut message = error.cause.as_str().to_owned();
     if error.cause == Cause::Unknown {
-        let key = error.path.as_str().rsplit('.').next().unwrap_or_default();
+        let key = error.path.rsplit('.').next().unwrap_or_default();
         let known = detail.strip_prefix("known here: ").map_or_else(Vec::new, |known| known.split(", ").collect());
-        let known = known.into_iter().chain(siblings(error.path.as_str()).iter().copied());
+        let known = known.into_iter().chain(siblings(&error.path).iter().copied());
         let remedy = nearest(key, known).map_or_else(|| detail.to_owned(), |near| format!("did you mean {near:?}?"));
         return (format!("{message} {key:?}"), remedy);
     }

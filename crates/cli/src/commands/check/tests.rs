@@ -38,19 +38,19 @@ fn settings() -> impl Strategy<Value = Value> {
 }
 
 /// The path of what a JSON pointer names.
-fn path_of(value: &Value, pointer: &str) -> FieldPath {
+fn path_of(value: &Value, pointer: &str) -> String {
     let mut at = value;
-    let mut path = FieldPath::default();
+    let mut path = String::new();
     for token in pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")) {
         path = match at {
             Value::Array(items) => {
                 let index: usize = token.parse().unwrap();
                 at = &items[index];
-                path.index(index)
+                FieldPath::new(&path).index(index).to_string()
             }
             other => {
                 at = &other[&token];
-                path.key(&token)
+                FieldPath::new(&path).key(&token).to_string()
             }
         };
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use pillion_core::explain::finding::Kind;
 use pillion_core::explain::{Decision, Explained};
-use pillion_core::field::FieldPath;
 use pillion_core::json;
 use serde_json::Value;
 
@@ -27,7 +26,7 @@ impl<'a> Short<'a> {
         let Decision::NotInjected(findings) = &mut set.decision else { return };
         if self.0.contains(set.name.as_str()) {
             for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::OtherNamespace) {
-                finding.path = FieldPath::new("spec.namespace");
+                "spec.namespace".clone_into(&mut finding.path);
             }
         }
     }

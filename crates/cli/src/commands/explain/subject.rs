@@ -5,7 +5,6 @@ use std::iter;
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::identity::PodIdentity;
 use pillion_core::explain::{self, Decision, Explained};
-use pillion_core::field::FieldPath;
 use pillion_core::json;
 use pillion_core::outcome::{Outcome, Verdict};
 use pillion_core::request::{Request, Target};
@@ -200,7 +199,7 @@ fn not_a_creation(request: &Request) -> Finding {
     let what = format!("{operation:?} of {}{below}", kind.kind).to_ascii_lowercase();
     Finding {
         kind: Kind::PodNotActive,
-        path: FieldPath::new("operation"),
+        path: "operation".to_owned(),
         wanted: "CREATE of Pod".to_owned(),
         found: Some(what.clone()),
         problem: format!("this is a {what}; SidecarSets are injected when a Pod is created, and never after"),
@@ -214,14 +213,7 @@ fn refused(message: String) -> Finding {
 }
 
 fn reason(kind: Kind, message: String) -> Finding {
-    Finding {
-        kind,
-        path: FieldPath::default(),
-        wanted: String::new(),
-        found: None,
-        problem: message,
-        remedy: String::new(),
-    }
+    Finding { kind, path: String::new(), wanted: String::new(), found: None, problem: message, remedy: String::new() }
 }
 
 /// Labels of a Namespace that no manifest describes are not known, which is not the same as not there.

@@ -83,9 +83,7 @@ fn mutated(outcome: Outcome) -> Value {
 /// The code and the fields of a refusal.
 fn refused(outcome: &Outcome) -> (Code, Vec<String>) {
     match &outcome.verdict {
-        Verdict::Refused(refusal) => {
-            (refusal.code(), refusal.reasons().map(|reason| reason.field.to_string()).collect())
-        }
+        Verdict::Refused(refusal) => (refusal.code(), refusal.reasons().map(|reason| reason.field.clone()).collect()),
         other => panic!("{other:?}"),
     }
 }
@@ -319,7 +317,7 @@ fn e18_a_set_has_a_length_unless_it_was_stored_longer() {
         Verdict::Refused(refusal) => refusal.reasons().map(|reason| reason.problem.clone()).collect(),
         _ => Vec::new(),
     };
-    let too_long = ["Too long: a SidecarSet may have at most 524288 bytes"];
+    let too_long = ["Too long: may have at most 524288 bytes"];
     assert_eq!(problems(create(long(510_000))), [""; 0]);
     assert_eq!(problems(create(long(530_000))), too_long);
     assert_eq!(problems(update(long(530_000), Some(long(1)))), too_long);

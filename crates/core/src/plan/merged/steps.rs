@@ -17,7 +17,7 @@ const SEED: [&str; 4] = ["apiVersion", "kind", "metadata", "roleRef"];
 pub(super) fn make(wanted: &Value) -> Vec<Step> {
     let mut seed = wanted.clone();
     if let Some(seed) = seed.as_object_mut() {
-        json::retain(seed, &|key, _| SEED.contains(&key));
+        seed.retain(|key, _| SEED.contains(&key.as_str()));
         if let Some(metadata) = json::object_mut(seed, "metadata") {
             json::take(metadata, "finalizers");
         }

@@ -119,7 +119,7 @@ fn p1_a_label_of_v1alpha1_is_the_custom_version() {
 
 fn while_off(new: &Value, old: &Value) -> Vec<String> {
     let set = |value: &Value| decode(value.clone()).unwrap().into_sidecar_set();
-    check_while_off(&set(new), &set(old)).iter().map(|error| error.path.to_string()).collect()
+    check_while_off(&set(new), &set(old)).iter().map(|error| error.path.clone()).collect()
 }
 
 #[rstest]

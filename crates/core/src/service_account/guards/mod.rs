@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::author::Author;
 use super::rules::Rules;
-use crate::field::FieldPath;
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
@@ -49,13 +48,13 @@ fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure>
 }
 
 fn forbidden(field: &str, problem: String, remedy: &str) -> Reason {
-    Reason::forbidden(None, FieldPath::new(field), problem, remedy)
+    Reason::forbidden(None, field, problem, remedy)
 }
 
 fn unreadable(field: &str, what: &str, failure: Failure, api_version: &str, kind: &str) -> Reason {
     Reason {
         sidecar_set: None,
-        field: FieldPath::new(field),
+        field: field.to_owned(),
         problem: format!("{what} could not be read: {failure}"),
         remedy: failure.remedy(api_version, kind),
         code: Code::Unavailable,

@@ -35,7 +35,7 @@ pub fn judge(object: &Value, old_object: &Value) -> Findings {
             let account = json::text(template.spec, &[field]);
             if names::is_merged(account) && before.is_none_or(|before| json::text(before, &[field]) != account) {
                 findings.reasons.push(forbidden(
-                    template.path.child(field).as_str(),
+                    &FieldPath::new(&template.path).child(field).to_string(),
                     format!("\"{account}\" is a merged ServiceAccount"),
                     "name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them",
                 ));
@@ -48,24 +48,23 @@ pub fn judge(object: &Value, old_object: &Value) -> Findings {
 /// The `spec` of a Pod template, or a patch of one.
 struct Template<'a> {
     /// Where it is.
-    path: FieldPath,
+    path: String,
     /// What tells it from the others before and after an update: entries of lists may change their places.
-    identity: FieldPath,
+    identity: String,
     spec: &'a Value,
 }
 
 /// Every Pod template of a workload, and the patches that the subsets of a `UnitedDeployment` make to theirs.
 fn pod_specs(object: &Value) -> Vec<Template<'_>> {
     let at = |path: &[&str]| {
-        let place = path.iter().fold(FieldPath::default(), |place, key| place.child(key));
-        json::at(object, path).map(|spec| Template { path: place.clone(), identity: place, spec })
+        json::at(object, path).map(|spec| Template { path: path.join("."), identity: path.join("."), spec })
     };
     let mut found: Vec<Template<'_>> = TEMPLATES.into_iter().filter_map(at).collect();
     found.extend(WORKLOADS.iter().filter_map(|key| at(&["spec", "template", key, "spec", "template", "spec"])));
     let subsets = FieldPath::new("spec.topology.subsets");
     for (index, subset) in json::items(object, &["spec", "topology", "subsets"]).iter().enumerate() {
         if let Some(spec) = json::at(subset, &["patch", "spec"]) {
-            let below = |subset: &FieldPath| subset.child("patch").child("spec");
+            let below = |subset: &FieldPath<'_>| subset.child("patch").child("spec").to_string();
             let path = below(&subsets.index(index));
             let identity = below(&subsets.key(json::text(subset, &["name"])));
             found.push(Template { path, identity, spec });
@@ -84,7 +83,7 @@ mod tests {
     const MERGED: &str = "sidecarset-merged-0123456789abcdef";
 
     fn fields(object: &Value, old: &Value) -> Vec<String> {
-        judge(object, old).reasons.iter().map(|reason| reason.field.to_string()).collect()
+        judge(object, old).reasons.iter().map(|reason| reason.field.clone()).collect()
     }
 
     #[test]

@@ -11,7 +11,6 @@ use super::reach::{self, Since};
 use super::settle::settle;
 use super::volumes::{Drivers, Volumes};
 use super::{Owners, account_of};
-use crate::field::FieldPath;
 use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::{Decision, Token};
@@ -43,7 +42,7 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
     let is_there = containers(pod).any(|container| granted.of_container(pod::name(container)).next().is_some());
     if reasons.is_empty() && is_there && settled.pod.get("spec") != pod.get("spec") {
         let problem = "the tokens of the Pod are not mounted as the policy mounts them".to_owned();
-        reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, UNDONE));
+        reasons.push(Reason::forbidden(None, "spec", problem, UNDONE));
     }
     reasons
 }
@@ -64,7 +63,7 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
         for account in granted.of_container(name) {
             if !right.contains(account.name) || !give::has_token(container, &account.volume) {
                 let problem = format!("sidecar {} lacks the token of \"{}\"", shown(name), account.name);
-                reasons.push(Reason::forbidden(None, FieldPath::new("spec"), problem, UNDONE));
+                reasons.push(Reason::forbidden(None, "spec", problem, UNDONE));
             }
         }
     }
@@ -79,7 +78,7 @@ fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<R
     };
     let refused = |account: &super::granted::Account<'_>| {
         let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", account.volume);
-        Reason::forbidden(None, FieldPath::new("spec.volumes"), problem, UNDONE)
+        Reason::forbidden(None, "spec.volumes", problem, UNDONE)
     };
     granted.accounts().filter(stray).map(refused).collect()
 }

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::granted::{Account, Granted};
 use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
-use crate::field::FieldPath;
 use crate::json::{self, Object};
 use crate::outcome::Reason;
 use crate::pod;
@@ -34,7 +33,7 @@ pub fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_
                 let (name, account) = (&account.volume, account.name);
                 let problem = format!("the volume \"{name}\" is not the one that holds the token of \"{account}\"");
                 let remedy = "remove it; the name is Pillion's";
-                reasons.push(Reason::forbidden(None, FieldPath::new("spec.volumes"), problem, remedy));
+                reasons.push(Reason::forbidden(None, "spec.volumes", problem, remedy));
             }
         }
     }
@@ -80,7 +79,7 @@ impl Giving<'_> {
                 }
                 for problem in found {
                     let problem = format!("sidecar {} {problem}", shown(&name));
-                    let field = FieldPath::new(format!("spec.{list}"));
+                    let field = format!("spec.{list}");
                     reasons.push(Reason::forbidden(None, field, problem, "remove the mount from the SidecarSet"));
                 }
             }
@@ -123,7 +122,7 @@ impl Giving<'_> {
                 shown(volume)
             );
             let remedy = "rename the volume; the SidecarSet has one of this name";
-            reasons.push(Reason::forbidden(None, FieldPath::new(format!("spec.{list}")), problem, remedy));
+            reasons.push(Reason::forbidden(None, format!("spec.{list}"), problem, remedy));
         }
         reasons
     }

@@ -1,7 +1,7 @@
 //! Environment variables.
 
 use super::field_ref;
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::node::Node;
 
@@ -57,7 +57,7 @@ fn check_source(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 /// One item of `envFrom`; `all` is the place of the list, where Kubernetes reports a wrong number of sources.
-fn check_from(source: &Node<'_, '_>, all: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_from(source: &Node<'_, '_>, all: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     source.formatted_unless_empty("prefix", format::env_var_name, errors);
     let mut given = 0;
     for key in ["configMapRef", "secretRef"] {

@@ -1,6 +1,6 @@
 //! References to fields of the Pod and to resources of a container, as environment variables and files have them.
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::node::{Node, lower_case, shown};
 use crate::quantity::Quantity;
@@ -26,7 +26,11 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
     }
     let (version, field_path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version != "v1" {
-        reference.invalid("fieldPath", &["apiVersion \"", version, "\" is not known; use v1"].concat(), errors);
+        errors.invalid(
+            &reference.at("fieldPath"),
+            reference.text("fieldPath"),
+            &["apiVersion \"", version, "\" is not known; use v1"].concat(),
+        );
         return;
     }
     match format::subscript(field_path) {
@@ -36,7 +40,11 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
         }
         Some(("metadata.labels", key)) => errors.wrong(&reference.place, key, format::qualified_name(key)),
         Some(_) => {
-            reference.invalid("fieldPath", "only metadata.labels and metadata.annotations take a key", errors);
+            errors.invalid(
+                &reference.at("fieldPath"),
+                reference.text("fieldPath"),
+                "only metadata.labels and metadata.annotations take a key",
+            );
         }
     }
 }
@@ -60,5 +68,5 @@ pub(super) fn check_resource(reference: &Node<'_, '_>, in_volume: bool, errors: 
         Ok(_) => ["must be one of: ", &format::joined(divisors, ", ")].concat(),
         Err(error) => error.to_string(),
     };
-    errors.invalid(&reference.at("divisor"), &shown(divisor), &wrong);
+    errors.invalid(&reference.at("divisor"), shown(divisor), &wrong);
 }

@@ -38,7 +38,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::node::{Items, Node};
 use volumes::Volumes;
 
@@ -55,7 +55,7 @@ pub fn validate(init_containers: &[Value], containers: &[Value], volumes: &[Valu
 
 /// [`validate`] with a list to add to.
 pub(super) fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value], errors: &mut Vec<FieldError>) {
-    let spec = Place::new("spec");
+    let spec = FieldPath::new("spec");
     let volumes = volumes::check(volumes, &spec, errors);
     if containers.is_empty() {
         errors.required(&spec.child("containers"), "a Pod needs at least one container");
@@ -92,6 +92,6 @@ fn check_container<'v>(
     security_context::check(container, errors);
     let name = container.text("name");
     if !name.is_empty() && !names.insert(name) {
-        container.duplicate("name", errors);
+        errors.duplicate(&container.at("name"), container.text("name"));
     }
 }

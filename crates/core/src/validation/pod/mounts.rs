@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::paths;
 use super::volumes::Volumes;
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::json;
 use crate::node::Node;
 use crate::unique;
@@ -45,13 +45,17 @@ fn check_mounts(
         check_volume_name(&mount, volumes, errors);
         mount.require("mountPath", errors);
         if !is_first {
-            mount.invalid("mountPath", UNIQUE, errors);
+            errors.invalid(&mount.at("mountPath"), mount.text("mountPath"), UNIQUE);
         }
         if devices.contains_key(name) {
-            mount.invalid("name", "must not be in volumeDevices as well", errors);
+            errors.invalid(&mount.at("name"), mount.text("name"), "must not be in volumeDevices as well");
         }
         if device_paths.contains(path) {
-            mount.invalid("mountPath", "must not be the path of a volume device as well", errors);
+            errors.invalid(
+                &mount.at("mountPath"),
+                mount.text("mountPath"),
+                "must not be the path of a volume device as well",
+            );
         }
 
         for key in ["subPath", "subPathExpr"] {
@@ -60,11 +64,15 @@ fn check_mounts(
                 continue;
             }
             if volumes.has_source(name, &["image"]) {
-                mount.invalid(key, "an image volume is mounted whole; remove it", errors);
+                errors.invalid(&mount.at(key), mount.text(key), "an image volume is mounted whole; remove it");
             }
             errors.wrong(&list.child(key), value, paths::descending(value));
             if key == "subPathExpr" && !mount.is_empty("subPath") {
-                mount.invalid(key, "subPath and subPathExpr exclude each other; remove one", errors);
+                errors.invalid(
+                    &mount.at(key),
+                    mount.text(key),
+                    "subPath and subPathExpr exclude each other; remove one",
+                );
             }
         }
         check_propagation(container, &mount, &list.child("mountPropagation"), errors);
@@ -80,7 +88,12 @@ fn check_volume_name(item: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mut Ve
     }
 }
 
-fn check_propagation(container: &Node<'_, '_>, mount: &Node<'_, '_>, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_propagation(
+    container: &Node<'_, '_>,
+    mount: &Node<'_, '_>,
+    place: &FieldPath<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(propagation) = mount.optional_text("mountPropagation") else { return };
     if !PROPAGATIONS.contains(&propagation) {
         errors.not_supported(place, propagation, &PROPAGATIONS);
@@ -90,7 +103,7 @@ fn check_propagation(container: &Node<'_, '_>, mount: &Node<'_, '_>, place: &Pla
     }
 }
 
-fn check_recursive(mount: &Node<'_, '_>, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_recursive(mount: &Node<'_, '_>, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(recursive) = mount.optional_text("recursiveReadOnly") else { return };
     match recursive {
         "Disabled" => {}
@@ -120,23 +133,27 @@ fn check_devices(
         let (name, path) = (device.text("name"), device.text("devicePath"));
         check_volume_name(&device, volumes, errors);
         if !name.is_empty() && !is_first_of_name {
-            device.invalid("name", UNIQUE, errors);
+            errors.invalid(&device.at("name"), device.text("name"), UNIQUE);
         }
         if volumes.has(name) && !volumes.has_source(name, &["persistentVolumeClaim", "ephemeral"]) {
             let detail = "only a persistentVolumeClaim or an ephemeral volume can be a block device";
-            device.invalid("name", detail, errors);
+            errors.invalid(&device.at("name"), device.text("name"), detail);
         }
         device.require("devicePath", errors);
         match paths::without_backsteps(path) {
             None if is_first_at_path => {}
-            None => device.invalid("devicePath", UNIQUE, errors),
-            Some(wrong) => device.invalid("devicePath", wrong, errors),
+            None => errors.invalid(&device.at("devicePath"), device.text("devicePath"), UNIQUE),
+            Some(wrong) => errors.invalid(&device.at("devicePath"), device.text("devicePath"), wrong),
         }
         if mounts.contains_key(name) {
-            device.invalid("name", "must not be in volumeMounts as well", errors);
+            errors.invalid(&device.at("name"), device.text("name"), "must not be in volumeMounts as well");
         }
         if mount_paths.contains(path) {
-            device.invalid("devicePath", "must not be the path of a volume mount as well", errors);
+            errors.invalid(
+                &device.at("devicePath"),
+                device.text("devicePath"),
+                "must not be the path of a volume mount as well",
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::node::{Items, Node};
 use crate::pod;
@@ -19,13 +19,13 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let name = port.text("name");
         if !name.is_empty() {
             if let Some(wrong) = port_name(name) {
-                port.invalid("name", wrong, errors);
+                errors.invalid(&port.at("name"), port.text("name"), wrong);
             } else if !is_first {
-                port.duplicate("name", errors);
+                errors.duplicate(&port.at("name"), port.text("name"));
             }
         }
         if port.number("containerPort") == 0 {
-            port.required("containerPort", "name the port that the container listens on", errors);
+            errors.required(&port.at("containerPort"), "name the port that the container listens on");
         } else {
             port.in_range("containerPort", 1, PORT_MAX, errors);
         }
@@ -62,7 +62,7 @@ pub(super) fn check_port_reference(action: &Node<'_, '_>, errors: &mut Vec<Field
 /// A port that is given by number: the field `port`; an absent one is 0, which no port is.
 pub(super) fn check_port_number(action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if !(1..=PORT_MAX).contains(&action.number("port")) {
-        action.invalid_number("port", "must be between 1 and 65535, inclusive", errors);
+        errors.invalid(&action.at("port"), action.number("port"), "must be between 1 and 65535, inclusive");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Probes and lifecycle hooks.
 
 use super::ports;
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::node::Node;
 
@@ -23,11 +23,15 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             check_probe(probe, errors);
             if key != "readinessProbe" {
                 if probe.number("successThreshold") != 1 {
-                    probe.invalid_number("successThreshold", "must be 1", errors);
+                    errors.invalid(&probe.at("successThreshold"), probe.number("successThreshold"), "must be 1");
                 }
             } else if probe.integer("terminationGracePeriodSeconds").is_some() {
                 let detail = "must not be set for a readiness probe, which never ends a container";
-                probe.invalid_number("terminationGracePeriodSeconds", detail, errors);
+                errors.invalid(
+                    &probe.at("terminationGracePeriodSeconds"),
+                    probe.number("terminationGracePeriodSeconds"),
+                    detail,
+                );
             }
         }
     }
@@ -37,11 +41,15 @@ fn check_probe(probe: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_action(probe, &PROBE_ACTIONS, errors);
     for key in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
         if probe.number(key) < 0 {
-            probe.invalid_number(key, "must not be negative", errors);
+            errors.invalid(&probe.at(key), probe.number(key), "must not be negative");
         }
     }
     if probe.integer("terminationGracePeriodSeconds").is_some_and(|grace| grace <= 0) {
-        probe.invalid_number("terminationGracePeriodSeconds", "must be greater than 0", errors);
+        errors.invalid(
+            &probe.at("terminationGracePeriodSeconds"),
+            probe.number("terminationGracePeriodSeconds"),
+            "must be greater than 0",
+        );
     }
 }
 
@@ -74,7 +82,7 @@ fn check_one(kind: &str, action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             let seconds = action.number("seconds");
             if !(1..=GRACE).contains(&seconds) {
                 let detail = "must be greater than 0 and at most the grace period of 30 seconds";
-                errors.invalid_number(&action.place, seconds, detail);
+                errors.invalid(&action.place, seconds, detail);
             }
         }
     }

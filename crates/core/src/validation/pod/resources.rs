@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::node::{Node, shown};
 use crate::quantity::Quantity;
@@ -45,20 +45,20 @@ fn check_amounts<'v>(resources: &Node<'v, '_>, key: &str, errors: &mut Vec<Field
                 check_amount(name, &amount, &place, errors);
                 amounts.insert(name.as_str(), amount);
             }
-            Err(error) => errors.invalid(&place, &shown(value), &error.to_string()),
+            Err(error) => errors.invalid(&place, shown(value), &error.to_string()),
         }
     }
     amounts
 }
 
 /// An amount is not negative, and whole where the resource is counted in pieces.
-fn check_amount(name: &str, amount: &Quantity, place: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_amount(name: &str, amount: &Quantity, place: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if amount.is_negative() {
-        errors.invalid(place, &amount.to_string(), "must be greater than or equal to 0");
+        errors.invalid(place, amount.to_string(), "must be greater than or equal to 0");
     }
     // Kubernetes rounds up to milli-units first, so 1.9999 counts as 2.
     if is_counted(name) && !amount.round_up_to_milli().is_whole() {
-        errors.invalid(place, &amount.to_string(), "must be an integer");
+        errors.invalid(place, amount.to_string(), "must be an integer");
     }
 }
 
@@ -122,7 +122,7 @@ fn check_request(
     let Some(limit) = limit else {
         if !may_overcommit(name) {
             let detail = [name, " cannot be overcommitted; set a limit that equals the request"].concat();
-            resources.required("limits", &detail, errors);
+            errors.required(&resources.at("limits"), &detail);
         }
         return;
     };
@@ -134,7 +134,7 @@ fn check_request(
         return;
     };
     let detail = [wrong, name, " limit of ", &limit.to_string()].concat();
-    errors.invalid(&resources.at("requests"), &request.to_string(), &detail);
+    errors.invalid(&resources.at("requests"), request.to_string(), &detail);
 }
 
 /// Claims refer to `resourceClaims` of the Pod, of which there are none.

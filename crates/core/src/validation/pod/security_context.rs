@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::paths;
-use crate::field::{Cause, FieldError, Place, Report};
+use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::json;
 use crate::node::Node;
@@ -31,7 +31,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     context.known("procMount", &["Default", UNMASKED], errors);
     if context.is_one_of("procMount", &[UNMASKED]) {
         let detail = "needs a Pod with hostUsers: false, which a SidecarSet cannot ask for; remove it";
-        context.invalid("procMount", detail, errors);
+        errors.invalid(&context.at("procMount"), context.text("procMount"), detail);
     }
     if let Some(profile) = &context.get("seccompProfile") {
         check_seccomp(profile, errors);
@@ -55,9 +55,9 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn check_seccomp(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     profile.one_of("type", &PROFILES, errors);
     match (profile.is_one_of("type", &[LOCALHOST]), profile.optional_text(PROFILE)) {
-        (true, None) => profile.required(PROFILE, NEEDS_PROFILE, errors),
+        (true, None) => errors.required(&profile.at(PROFILE), NEEDS_PROFILE),
         (true, Some(_)) => profile.formatted(PROFILE, paths::descending, errors),
-        (false, Some(_)) => profile.invalid(PROFILE, NO_PROFILE, errors),
+        (false, Some(_)) => errors.invalid(&profile.at(PROFILE), profile.text(PROFILE), NO_PROFILE),
         (false, None) => {}
     }
 }
@@ -66,17 +66,21 @@ fn check_app_armor(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     profile.one_of("type", &PROFILES, errors);
     let path = profile.text(PROFILE);
     match profile.text("type") {
-        LOCALHOST if path.is_empty() => profile.required(PROFILE, NEEDS_PROFILE, errors),
+        LOCALHOST if path.is_empty() => errors.required(&profile.at(PROFILE), NEEDS_PROFILE),
         LOCALHOST => {
             if path.trim() != path {
-                profile.invalid(PROFILE, "must not have leading or trailing white space", errors);
+                errors.invalid(
+                    &profile.at(PROFILE),
+                    profile.text(PROFILE),
+                    "must not have leading or trailing white space",
+                );
             }
             if path.len() > PROFILE_MAX {
                 errors.too_long(&profile.at(PROFILE), PROFILE_MAX);
             }
         }
         "RuntimeDefault" | "Unconfined" if profile.optional_text(PROFILE).is_some() => {
-            profile.invalid(PROFILE, NO_PROFILE, errors);
+            errors.invalid(&profile.at(PROFILE), profile.text(PROFILE), NO_PROFILE);
         }
         _ => {}
     }
@@ -92,7 +96,7 @@ fn check_windows(options: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         };
         if !wrong.is_empty() {
             // The value is a credential: it is never shown.
-            errors.report(Cause::Invalid, &options.at("gmsaCredentialSpec"), None, wrong);
+            errors.add(|| FieldError::new(options.at("gmsaCredentialSpec"), Cause::Invalid, wrong));
         }
     }
     options.formatted("runAsUserName", wrong_user_name, errors);
@@ -145,7 +149,7 @@ fn is_dns_domain(domain: &str) -> bool {
 
 /// Host-process containers (Windows): all or none, and only in a Pod on the host's network, which this one is not.
 pub(super) fn check_host_process(
-    spec: &Place<'_>,
+    spec: &FieldPath<'_>,
     containers: &[Value],
     init_containers: &[Value],
     errors: &mut Vec<FieldError>,

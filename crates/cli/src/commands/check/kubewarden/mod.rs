@@ -44,18 +44,18 @@ fn identity(policy: &Value, errors: &mut Vec<FieldError>) {
     let is_group = GROUPS.contains(&kind);
     let kinds: Vec<&str> = POLICIES.into_iter().chain(GROUPS).collect();
     if !kinds.contains(&kind) {
-        errors.push(FieldError::not_supported(&FieldPath::new("kind"), kind, &kinds));
+        errors.push(FieldError::not_supported("kind", kind, &kinds));
     }
     let versions: Vec<String> =
         VERSIONS.iter().take(if is_group { 1 } else { 2 }).map(|version| format!("{KUBEWARDEN}/{version}")).collect();
     if !versions.iter().any(|version| version == api_version) {
         let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-        errors.push(FieldError::not_supported(&FieldPath::new("apiVersion"), api_version, &versions));
+        errors.push(FieldError::not_supported("apiVersion", api_version, &versions));
     }
 }
 
 /// The fields of an object, and what is in them.
-fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(entries) = value.as_object() else {
         return wrong_type(value, "an object", at, errors);
     };
@@ -66,7 +66,7 @@ fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath, errors: &
             return Some(format!("only {} has this field", field.owners()));
         }
         let is_setting = schema::members("").any(|(name, _)| name == key) && names.contains(&"settings");
-        is_setting.then(|| format!("{key} is a setting; write it below {}.settings", at.as_str()))
+        is_setting.then(|| format!("{key} is a setting; write it below {at}.settings"))
     };
     unknown(value, &names, at, remedy, errors);
     for field in here {
@@ -83,18 +83,18 @@ fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath, errors: &
 fn unknown(
     object: &Value,
     known: &[&str],
-    at: &FieldPath,
+    at: &FieldPath<'_>,
     remedy: impl Fn(&str) -> Option<String>,
     errors: &mut Vec<FieldError>,
 ) {
     let keys = object.as_object().into_iter().flat_map(|object| object.keys());
     for key in keys.filter(|key| !known.contains(&key.as_str())) {
         let detail = remedy(key).unwrap_or_else(|| format!("known here: {}", known.join(", ")));
-        errors.push(FieldError::new(&at.child(key), Cause::Unknown, detail));
+        errors.push(FieldError::new(at.child(key), Cause::Unknown, detail));
     }
 }
 
-fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     match shape {
         Shape::Any => {}
         Shape::Text => {
@@ -147,7 +147,7 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath, errors: &mut V
 }
 
 /// `matchConditions`: so many, and each with a name of its own.
-fn conditions(value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn conditions(value: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let items = value.as_array().map_or(&[][..], Vec::as_slice);
     if items.len() > CONDITIONS_MAX {
         let detail = format!("at most {CONDITIONS_MAX} conditions; join some of them with &&");
@@ -157,12 +157,12 @@ fn conditions(value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
         let name = json::text(item, &["name"]);
         let is_taken = items.iter().take(index).any(|other| json::text(other, &["name"]) == name);
         if !name.is_empty() && is_taken {
-            errors.push(FieldError::duplicate(&at.index(index).child("name"), name));
+            errors.push(FieldError::duplicate(at.index(index).child("name"), name));
         }
     }
 }
 
-fn seconds(value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn seconds(value: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let (least, most) = (*TIMEOUT.start(), *TIMEOUT.end());
     match value.as_i64() {
         Some(seconds) if TIMEOUT.contains(&seconds) => {}
@@ -174,27 +174,26 @@ fn seconds(value: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn timeouts(spec: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn timeouts(spec: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let whole = json::at(spec, &["timeoutSeconds"]).and_then(Value::as_i64).unwrap_or(TIMEOUT_DEFAULT);
     evaluation(spec, whole, at, errors);
 }
 
 /// The evaluation is a part of what the API server waits for.
-fn evaluation(owner: &Value, whole: i64, at: &FieldPath, errors: &mut Vec<FieldError>) {
+fn evaluation(owner: &Value, whole: i64, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "timeoutEvalSeconds";
     let evaluation = json::at(owner, &[FIELD]).and_then(Value::as_i64);
     if let Some(seconds) = evaluation.filter(|seconds| TIMEOUT.contains(seconds) && *seconds > whole) {
         let detail = format!("is more than timeoutSeconds, which is {whole}; lower it, or raise timeoutSeconds");
-        errors.push(FieldError::invalid(&at.child(FIELD), seconds, detail));
+        errors.push(FieldError::invalid(at.child(FIELD), seconds, detail));
     }
 }
 
-fn wrong_type(value: &Value, wanted: &str, at: &FieldPath, errors: &mut Vec<FieldError>) {
-    let detail = format!("must be {wanted}, found {}", json::type_name(value));
-    errors.push(FieldError::new(at, Cause::Invalid, detail));
+fn wrong_type(value: &Value, wanted: &str, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
+    errors.push(FieldError::wrong_type(at, wanted, json::type_name(value)));
 }
 
 /// The path of the settings in a policy, or in a member of a group below `at`.
-pub(super) fn settings_path(spec: &Value, at: &FieldPath) -> FieldPath {
-    at.child(settings_key(spec))
+pub(super) fn settings_path(spec: &Value, at: &FieldPath<'_>) -> String {
+    at.child(settings_key(spec)).to_string()
 }

@@ -32,7 +32,7 @@ pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
             Finding {
                 severity: Severity::Warning,
                 place: place(spot.manifest, &path, Aim::Key, None),
-                path: path.as_str().to_owned(),
+                path,
                 message: format!("unknown field; {}", consequence(field)),
                 remedy: remedy(spot, version, field),
                 sidecar_set: spot.sidecar_set.clone(),
@@ -79,8 +79,8 @@ fn word(subject: &Subject<'_>, path: &str, value: &str, known: &[&str], effect: 
 }
 
 /// What becomes of a field that no table knows.
-fn consequence(field: &FieldPath) -> &'static str {
-    let is_below = |list: &str| field.as_str().starts_with(&format!("spec.{list}["));
+fn consequence(field: &str) -> &'static str {
+    let is_below = |list: &str| field.starts_with(&format!("spec.{list}["));
     if is_below("containers") || is_below("initContainers") {
         "it is kept and injected, but no hash sees it, so rollouts do not see changes to it"
     } else if is_below("volumes") {
@@ -90,8 +90,8 @@ fn consequence(field: &FieldPath) -> &'static str {
     }
 }
 
-fn remedy(spot: &Spot<'_>, version: Version, field: &FieldPath) -> String {
-    match (version, field.as_str()) {
+fn remedy(spot: &Spot<'_>, version: Version, field: &str) -> String {
+    match (version, field) {
         (Version::V1Beta1, "spec.namespace") => {
             return "v1beta1 has no such field: without it every namespace is meant; use namespaceSelector with \
                     matchLabels kubernetes.io/metadata.name"

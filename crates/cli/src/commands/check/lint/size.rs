@@ -18,7 +18,7 @@ pub(super) fn of_servers(settings: &[Judged<'_>]) -> Vec<Finding> {
     let mut alone = Vec::new();
     for judged in settings {
         let bytes = json::shown(judged.spot.raw).len();
-        if judged.spot.base.as_str().is_empty() {
+        if judged.spot.base.is_empty() {
             alone.push(vec![(judged, bytes)]);
         } else {
             let server = json::text(&judged.spot.manifest.value, &["spec", "policyServer"]);

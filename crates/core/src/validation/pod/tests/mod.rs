@@ -42,7 +42,7 @@ fn with(name: &str, fields: &Value) -> Value {
 fn paths(init_containers: &[Value], containers: &[Value], volumes: &[Value]) -> Vec<String> {
     let errors = super::validate(init_containers, containers, volumes);
     assert!(errors.iter().all(|error| !error.detail.is_empty() || error.value.is_some()), "{errors:?}");
-    let mut paths: Vec<String> = errors.iter().map(|error| error.path.to_string()).collect();
+    let mut paths: Vec<String> = errors.iter().map(|error| error.path.clone()).collect();
     paths.sort();
     paths.dedup();
     paths

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::json;
 use crate::node::Node;
@@ -37,7 +37,7 @@ pub(super) fn check_reference(source: &Node<'_, '_>, errors: &mut Vec<FieldError
 /// `ephemeral`: the template of a claim.
 pub(super) fn check_ephemeral(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let Some(template) = &source.get("volumeClaimTemplate") else {
-        source.required("volumeClaimTemplate", "an ephemeral volume needs a template", errors);
+        errors.required(&source.at("volumeClaimTemplate"), "an ephemeral volume needs a template");
         return;
     };
     check_metadata(&template.part("metadata"), errors);
@@ -59,7 +59,7 @@ fn check_metadata(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         if set {
             // Kubernetes reports this one under another name.
             let reported_as = if key == "uid" { "uID" } else { key };
-            metadata.forbidden(reported_as, "a template has labels and annotations only; remove it", errors);
+            errors.forbidden(&metadata.at(reported_as), "a template has labels and annotations only; remove it");
         }
     }
 }
@@ -93,7 +93,7 @@ fn check_storage(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     match json::at(spec.value, &["resources", "requests", "storage"]).map(Quantity::from_json) {
         None => errors.required(&at, "a claim needs resources.requests.storage"),
         Some(Ok(size)) if size.is_zero() || size.is_negative() => {
-            errors.invalid(&at, &size.to_string(), "must be greater than zero");
+            errors.invalid(&at, size.to_string(), "must be greater than zero");
         }
         Some(Ok(_)) => {}
         Some(Err(error)) => errors.invalid(&at, "", &error.to_string()),

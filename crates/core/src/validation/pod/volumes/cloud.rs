@@ -1,7 +1,7 @@
 //! Disks and shares of cloud providers.
 
 use super::{check_secret_ref, require_all};
-use crate::field::{Cause, FieldError, Report};
+use crate::field::{Cause, FieldError, FieldErrors};
 use crate::node::Node;
 
 /// `gcePersistentDisk`.
@@ -40,7 +40,7 @@ pub(super) fn check_azure_disk(source: &Node<'_, '_>, errors: &mut Vec<FieldErro
     let uri = source.text("diskURI");
     if !uri.starts_with(prefix) {
         let detail = ["a disk of this kind has a URI that begins with ", prefix].concat();
-        errors.report(Cause::NotSupported, &source.at("diskURI"), Some(uri), &detail);
+        errors.add(|| FieldError::new(source.at("diskURI"), Cause::NotSupported, detail).showing(uri));
     }
 }
 

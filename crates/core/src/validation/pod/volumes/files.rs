@@ -3,7 +3,7 @@
 use super::super::field_ref;
 use super::super::paths;
 use super::check_mode;
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::node::Node;
 
 /// The fields of the Pod that a file may show.
@@ -45,7 +45,7 @@ pub(super) fn check_downward_api(source: &Node<'_, '_>, errors: &mut Vec<FieldEr
 }
 
 /// One file of a downward API source. Kubernetes reports its errors at the source, which is at `place`.
-pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: Place<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_downward_api_file(file: &Node<'_, '_>, place: FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let file = Node { value: file.value, place };
     file.require("path", errors);
     file.always_formatted("path", paths::not_reserved, errors);

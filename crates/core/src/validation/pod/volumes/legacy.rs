@@ -3,7 +3,7 @@
 
 use super::super::paths;
 use super::{check_secret_ref, require_all};
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::json;
 use crate::node::{Node, lower_case};
@@ -28,7 +28,7 @@ pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
         _ => {}
     }
     if format::has(name, b'/') {
-        source.invalid("datasetName", "must not contain '/'", errors);
+        errors.invalid(&source.at("datasetName"), source.text("datasetName"), "must not contain '/'");
     }
 }
 
@@ -37,9 +37,13 @@ pub(super) fn check_quobyte(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
     if source.require("registry", errors) {
         let registry = source.text("registry");
         if source.text("tenant").len() > TENANT_MAX {
-            source.required("tenant", "must be a UUID of no more than 64 characters", errors);
+            errors.required(&source.at("tenant"), "must be a UUID of no more than 64 characters");
         } else if !registry.split(',').all(is_host_and_port) {
-            source.invalid("registry", "must be a host:port pair, or several joined by commas", errors);
+            errors.invalid(
+                &source.at("registry"),
+                source.text("registry"),
+                "must be a host:port pair, or several joined by commas",
+            );
         }
     }
     source.require("volume", errors);

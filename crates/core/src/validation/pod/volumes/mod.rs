@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::images::PULL_POLICIES;
 use super::paths;
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::json::Object;
 use crate::node::{Items, Node, lower_case};
@@ -96,7 +96,7 @@ static SOURCES: [Source; 30] = [
 ];
 
 /// Checks all volumes, which are those of `spec`; answers those that containers can use.
-pub(super) fn check<'v>(volumes: &'v [Value], spec: &Place<'_>, errors: &mut Vec<FieldError>) -> Volumes<'v> {
+pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut Vec<FieldError>) -> Volumes<'v> {
     let mut made: BTreeSet<String> = BTreeSet::new();
     for volume in Items::of(volumes, spec, "volumes") {
         if volume.has("ephemeral") {
@@ -110,13 +110,17 @@ pub(super) fn check<'v>(volumes: &'v [Value], spec: &Place<'_>, errors: &mut Vec
         let name = volume.text("name");
         volume.require_formatted("name", format::dns_label, errors);
         match usable.0.entry(name) {
-            Entry::Occupied(_) => volume.duplicate("name", errors),
+            Entry::Occupied(_) => errors.duplicate(&volume.at("name"), volume.text("name")),
             Entry::Vacant(free) if errors.len() == before => drop(free.insert(volume.value)),
             Entry::Vacant(_) => {}
         }
         let claim = volume.part("persistentVolumeClaim");
         if made.contains(claim.text("claimName")) {
-            claim.invalid("claimName", "must not be the claim that is made for an ephemeral volume", errors);
+            errors.invalid(
+                &claim.at("claimName"),
+                claim.text("claimName"),
+                "must not be the claim that is made for an ephemeral volume",
+            );
         }
     }
     usable
@@ -137,7 +141,7 @@ fn check_source(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let Some(value) = volume.raw(source.key) else { continue };
         if given {
             let detail = "may not specify more than 1 volume type; remove this or the other one";
-            volume.forbidden(source.extra_as, detail, errors);
+            errors.forbidden(&volume.at(source.extra_as), detail);
             continue;
         }
         given = true;
@@ -157,8 +161,8 @@ fn check_empty_dir(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let Some(limit) = source.raw("sizeLimit") else { return };
     match Quantity::from_json(limit) {
         Ok(limit) if !limit.is_negative() => {}
-        Ok(_) => source.forbidden("sizeLimit", "must not be negative", errors),
-        Err(error) => source.forbidden("sizeLimit", &error.to_string(), errors),
+        Ok(_) => errors.forbidden(&source.at("sizeLimit"), "must not be negative"),
+        Err(error) => errors.forbidden(&source.at("sizeLimit"), &error.to_string()),
     }
 }
 
@@ -208,12 +212,16 @@ fn check_secret_ref(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 /// The permission bits of a file: 0 to 0777.
 fn check_mode(source: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
     if !(0..=0o777).contains(&source.number(key)) {
-        source.invalid_number(key, "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive", errors);
+        errors.invalid(
+            &source.at(key),
+            source.number(key),
+            "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive",
+        );
     }
 }
 
 /// A path that must be the only one of its kind.
-fn check_new<'v>(path: &'v str, taken: &mut BTreeSet<&'v str>, at: &Place<'_>, errors: &mut Vec<FieldError>) {
+fn check_new<'v>(path: &'v str, taken: &mut BTreeSet<&'v str>, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if !taken.insert(path) {
         errors.invalid(at, path, "two files must not have the same path");
     }

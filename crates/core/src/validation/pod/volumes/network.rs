@@ -1,7 +1,7 @@
 //! Network storage that every cluster can mount: NFS, iSCSI, Fibre Channel, Gluster, Ceph.
 
 use super::require_all;
-use crate::field::{FieldError, Report};
+use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::node::Node;
 
@@ -12,7 +12,7 @@ const ISCSI_INTERFACE_MAX: usize = 64;
 pub(super) fn check_nfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["server", "path"], errors);
     if !source.text("path").starts_with('/') {
-        source.invalid("path", "must be an absolute path", errors);
+        errors.invalid(&source.at("path"), source.text("path"), "must be an absolute path");
     }
 }
 
@@ -35,15 +35,19 @@ pub(super) fn check_cephfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) 
 pub(super) fn check_fc(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let targets = !source.list("targetWWNs").is_empty();
     match (targets, !source.list("wwids").is_empty()) {
-        (false, false) => source.required("targetWWNs", "needs targetWWNs or wwids", errors),
+        (false, false) => errors.required(&source.at("targetWWNs"), "needs targetWWNs or wwids"),
         (true, true) => {
-            source.invalid("targetWWNs", "targetWWNs and wwids exclude each other; remove one", errors);
+            errors.invalid(
+                &source.at("targetWWNs"),
+                source.text("targetWWNs"),
+                "targetWWNs and wwids exclude each other; remove one",
+            );
         }
         _ => {}
     }
     if targets {
         if !source.has("lun") {
-            source.required("lun", "targetWWNs need it", errors);
+            errors.required(&source.at("lun"), "targetWWNs need it");
         }
         source.in_range("lun", 0, 255, errors);
     }
@@ -55,7 +59,7 @@ pub(super) fn check_iscsi(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     source.require_formatted("iqn", wrong_name, errors);
     source.in_range("lun", 0, 255, errors);
     if (source.flag("chapAuthDiscovery") || source.flag("chapAuthSession")) && !source.has("secretRef") {
-        source.required("secretRef", "CHAP authentication needs it", errors);
+        errors.required(&source.at("secretRef"), "CHAP authentication needs it");
     }
     if let Some(name) = source.optional_text("initiatorName") {
         errors.wrong(&source.at("initiatorname"), name, wrong_name(name));
@@ -68,7 +72,7 @@ pub(super) fn check_iscsi_name(volume: &Node<'_, '_>, errors: &mut Vec<FieldErro
     let length = volume.text("name").len() + 1 + source.text("targetPortal").len();
     if source.has("initiatorName") && length > ISCSI_INTERFACE_MAX {
         let detail = "<volume name>:<targetPortal> must be no more than 64 characters where initiatorName is set";
-        volume.invalid("name", detail, errors);
+        errors.invalid(&volume.at("name"), volume.text("name"), detail);
     }
 }
 

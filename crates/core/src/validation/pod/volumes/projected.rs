@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::paths;
 use super::files::{check_downward_api_file, check_key_to_path};
 use super::{check_mode, check_new};
-use crate::field::{FieldError, Place, Report};
+use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::node::Node;
 use crate::selector;
@@ -27,7 +27,7 @@ pub(super) fn check(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 /// One source. Kubernetes reports paths that are taken, and the path of a token, at the volume.
 fn check_source<'v>(
     source: &Node<'v, '_>,
-    volume: &Place<'_>,
+    volume: &FieldPath<'_>,
     taken: &mut BTreeSet<&'v str>,
     errors: &mut Vec<FieldError>,
 ) {
@@ -50,7 +50,7 @@ fn check_source<'v>(
     if let Some(token) = &source.get("serviceAccountToken") {
         if !TOKEN_LIFE.contains(&token.number("expirationSeconds")) {
             let detail = "must be at least 600 (10 minutes) and at most 2^32 seconds";
-            token.invalid_number("expirationSeconds", detail, errors);
+            errors.invalid(&token.at("expirationSeconds"), token.number("expirationSeconds"), detail);
         }
         let at = volume.child("path");
         match token.text("path") {
@@ -76,7 +76,11 @@ fn check_trust_bundle(bundle: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         (Some(_), None) => {
             bundle.formatted("name", wrong_bundle_name, errors);
             if bundle.has("labelSelector") {
-                bundle.invalid("labelSelector", "only goes with signerName; remove it", errors);
+                errors.invalid(
+                    &bundle.at("labelSelector"),
+                    bundle.text("labelSelector"),
+                    "only goes with signerName; remove it",
+                );
             }
         }
         (None, Some(_)) => {

@@ -33,7 +33,7 @@ pub(super) struct Policy<'a> {
 impl<'a> Policy<'a> {
     /// Nothing for settings outside of a policy, and for members of groups.
     fn of(judged: &'a Judged<'a>) -> Option<Self> {
-        if judged.spot.base.as_str().is_empty() || member(judged).is_some() {
+        if judged.spot.base.is_empty() || member(judged).is_some() {
             return None;
         }
         let document = Spot::document(judged.spot.manifest);

@@ -1,0 +1,91 @@
+//! The collector of field errors.
+
+use super::error::FieldError;
+use super::path::FieldPath;
+
+/// How many errors of one kind of object are told. More say nothing new, and each is longer than what causes it (E18).
+pub const ERRORS_MAX: usize = 1_000;
+
+/// A list of at most [`ERRORS_MAX`] errors. The methods are named after the constructors of [`FieldError`], which say
+/// what each is; a list that is full does not call them.
+pub trait FieldErrors {
+    /// Adds an error, which is made only if the list is not full.
+    fn add(&mut self, error: impl FnOnce() -> FieldError);
+
+    /// Whether the list takes no further error.
+    fn is_full(&self) -> bool;
+
+    /// Adds [`FieldError::required`].
+    fn required(&mut self, path: &FieldPath<'_>, detail: &str) {
+        self.add(|| FieldError::required(path, detail));
+    }
+
+    /// Adds [`FieldError::forbidden`].
+    fn forbidden(&mut self, path: &FieldPath<'_>, detail: &str) {
+        self.add(|| FieldError::forbidden(path, detail));
+    }
+
+    /// Adds [`FieldError::too_long`]; the limit is in bytes.
+    fn too_long(&mut self, path: &FieldPath<'_>, limit: usize) {
+        self.add(|| FieldError::too_long(path, limit));
+    }
+
+    /// Adds [`FieldError::invalid`].
+    fn invalid(&mut self, path: &FieldPath<'_>, value: &str, detail: &str) {
+        self.add(|| FieldError::invalid(path, value, detail));
+    }
+
+    /// Adds [`FieldError::duplicate`].
+    fn duplicate(&mut self, path: &FieldPath<'_>, value: &str) {
+        self.add(|| FieldError::duplicate(path, value));
+    }
+
+    /// Adds [`FieldError::not_found`].
+    fn not_found(&mut self, path: &FieldPath<'_>, value: &str, detail: &str) {
+        self.add(|| FieldError::not_found(path, value, detail));
+    }
+
+    /// Adds [`FieldError::not_supported`].
+    fn not_supported(&mut self, path: &FieldPath<'_>, value: &str, supported: &[&str]) {
+        self.add(|| FieldError::not_supported(path, value, supported));
+    }
+
+    /// Adds [`FieldError::invalid`] if something is wrong with `value`.
+    fn wrong(&mut self, path: &FieldPath<'_>, value: &str, wrong: Option<&str>) {
+        if let Some(detail) = wrong {
+            self.invalid(path, value, detail);
+        }
+    }
+}
+
+impl FieldErrors for Vec<FieldError> {
+    fn add(&mut self, error: impl FnOnce() -> FieldError) {
+        if !self.is_full() {
+            self.push(error());
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= ERRORS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e18_a_list_of_errors_has_a_limit_and_makes_no_error_beyond_it() {
+        let mut errors = Vec::new();
+        for _ in 0..ERRORS_MAX {
+            errors.required(&FieldPath::new("name"), "");
+        }
+        assert!(errors.is_full());
+        let mut made = 0;
+        errors.add(|| {
+            made += 1;
+            FieldError::required("name", "")
+        });
+        assert_eq!((errors.len(), made), (ERRORS_MAX, 0));
+    }
+}

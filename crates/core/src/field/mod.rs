@@ -1,0 +1,12 @@
+//! Where in an object something is wrong, what is wrong, and what to do about it.
+
+mod error;
+mod errors;
+mod path;
+mod text;
+
+pub(crate) use error::joined;
+pub use error::{Cause, FieldError};
+pub use errors::{ERRORS_MAX, FieldErrors};
+pub use path::FieldPath;
+pub(crate) use text::{quoted, quoted_in, shortened};
