@@ -81,7 +81,7 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
     admit_in_place(request.uid, request.namespace, &mut request.object.clone(), context)
 }
 
-/// The same, of a Pod that nobody needs afterwards: it is not copied.
+/// [`admit`] without a copy of the Pod: the Pod is injected in place, and moved into the answer.
 pub fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
     match admitted(uid, namespace, object, context) {
         Ok(outcome) => outcome,
