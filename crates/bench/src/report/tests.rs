@@ -100,7 +100,7 @@ fn memory_and_the_modules_length_have_limits() {
     let mut report = report(Vec::new());
     let length = |report: &Report| goals(report).into_iter().find(|goal| goal.what == "the module").unwrap();
     assert!(length(&report).holds());
-    report.policy.bytes = 400_001;
+    report.policy.bytes = 1_200_001;
     assert!(!length(&report).holds());
 }
 

@@ -81,7 +81,7 @@ pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
     admit_in_place(request.uid, request.namespace, &mut request.object.clone(), context)
 }
 
-/// The same, of a Pod that nobody needs afterwards: it is not copied.
+/// [`admit`] without a copy of the Pod: the Pod is injected in place, and moved into the answer.
 pub fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
     match admitted(uid, namespace, object, context) {
         Ok(outcome) => outcome,
@@ -155,10 +155,13 @@ fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>
     // Mostly it is certain that the Pod will be another.
     let is_certain = changes.as_ref().is_ok_and(|changes| changes.is_certain(pod));
     let before = (!is_certain).then(|| object.clone());
-    let mut injected = changes.map(|changes| changes.apply(object)).unwrap_or_else(|more| {
-        reasons.extend(more);
-        Injected::default()
-    });
+    let mut injected = match changes {
+        Ok(changes) => changes.apply(object),
+        Err(more) => {
+            reasons.extend(more);
+            Injected::default()
+        }
+    };
     let mut audit = audit::injected(&injected.sidecars);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {

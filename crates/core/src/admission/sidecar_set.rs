@@ -89,7 +89,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
         let supported = Version::ALL.map(Version::api_version);
         return undecodable(&name, vec![FieldError::not_supported("apiVersion", version, &supported)]);
     };
-    // What was stored before the policy can be changed, and lose its finalizers.
+    // A SidecarSet that was stored before the policy was there can still be changed, and can lose its finalizers.
     let is_too_long = |object: &Value| json::length(object, LENGTH_MAX) > LENGTH_MAX;
     if is_too_long(&object) && !old_object.as_ref().is_some_and(is_too_long) {
         let error = FieldError::too_long(root, LENGTH_MAX);

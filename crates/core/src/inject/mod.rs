@@ -43,7 +43,7 @@ pub struct Context<'a> {
     pub hides_tokens: Option<Hidden<'a>>,
 }
 
-/// What was done to a Pod.
+/// The outcome of an injection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Injected {
     /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
@@ -71,7 +71,7 @@ struct Plan<'a> {
 /// The longest object that an API server takes, in bytes: its limit for a request. etcd stores half of that by default.
 const OBJECT_MAX: usize = 3 * 1024 * 1024;
 
-/// What injection will do to a Pod.
+/// The changes that an injection makes in a Pod.
 pub struct Changes<'a> {
     sets: &'a [SidecarSet],
     /// All annotations as they will be, if any change.

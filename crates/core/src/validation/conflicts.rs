@@ -33,7 +33,7 @@ pub struct Reach<'a> {
     namespaces: Selected<'a>,
 }
 
-/// What one selector may select.
+/// A selector, and the labels that it may select.
 #[derive(Debug)]
 struct Selected<'a> {
     by: Option<&'a Value>,

@@ -36,7 +36,7 @@ impl fmt::Display for Reached<'_> {
     }
 }
 
-/// What of ours a container reaches for that `owns` does not allow: volumes and Secrets with tokens.
+/// The volumes and Secrets with tokens of sidecars that a container uses although `owns` does not allow it.
 fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
     let mut found = BTreeSet::new();
     for used in volumes::used_by(container) {
