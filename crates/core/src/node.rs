@@ -104,6 +104,16 @@ impl<'v> Node<'v, '_> {
         self.optional_flag(key).unwrap_or_default()
     }
 
+    /// Adds that the text of `key` is wrong, and shows it.
+    pub(crate) fn invalid(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
+        errors.invalid(&self.at(key), self.text(key), detail);
+    }
+
+    /// Adds that the integer of `key` is wrong, and shows it.
+    pub(crate) fn invalid_number(&self, key: &str, detail: &str, errors: &mut Vec<FieldError>) {
+        errors.invalid(&self.at(key), self.number(key), detail);
+    }
+
     /// Requires that `key` holds a text or a list that is not empty; answers whether it does.
     pub(crate) fn require(&self, key: &str, errors: &mut Vec<FieldError>) -> bool {
         let set = match self.raw(key) {
@@ -145,7 +155,7 @@ impl<'v> Node<'v, '_> {
         if let Some(value) = self.integer(key)
             && !(low..=high).contains(&value)
         {
-            errors.invalid(&self.at(key), self.number(key), &format!("must be between {low} and {high}, inclusive"));
+            self.invalid_number(key, &format!("must be between {low} and {high}, inclusive"), errors);
         }
     }
 

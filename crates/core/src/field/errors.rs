@@ -1,5 +1,7 @@
 //! The collector of field errors.
 
+use std::fmt;
+
 use super::error::FieldError;
 use super::path::FieldPath;
 
@@ -31,7 +33,7 @@ pub trait FieldErrors {
     }
 
     /// Adds [`FieldError::invalid`].
-    fn invalid(&mut self, path: &FieldPath<'_>, value: &str, detail: &str) {
+    fn invalid(&mut self, path: &FieldPath<'_>, value: impl fmt::Display, detail: &str) {
         self.add(|| FieldError::invalid(path, value, detail));
     }
 

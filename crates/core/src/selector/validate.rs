@@ -45,7 +45,7 @@ fn check_expression(expression: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         Some(_) => {}
         None => {
             let wrong = "not a valid selector operator; use In, NotIn, Exists or DoesNotExist";
-            errors.invalid(&expression.at("operator"), expression.text("operator"), wrong);
+            expression.invalid("operator", wrong, errors);
         }
     }
     expression.always_formatted("key", format::qualified_name, errors);

@@ -26,7 +26,7 @@ pub(super) fn check(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         errors.forbidden(&metadata.at("namespace"), "a SidecarSet is in no namespace; remove it");
     }
     if metadata.number("generation") < 0 {
-        errors.invalid(&metadata.at("generation"), metadata.number("generation"), "must not be negative");
+        metadata.invalid_number("generation", "must not be negative", errors);
     }
     selector::check_labels(metadata, "labels", errors);
     check_annotations(metadata, errors);
@@ -39,10 +39,10 @@ fn check_name(metadata: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) 
     let name = metadata.text(key);
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         let wrong = "a SidecarSet's name must consist of alphanumeric characters or '-' (e.g. 'example-com')";
-        errors.invalid(&metadata.at(key), metadata.text(key), wrong);
+        metadata.invalid(key, wrong, errors);
     }
     if name.len() > NAME_MAX {
-        errors.invalid(&metadata.at(key), metadata.text(key), "must be no more than 63 characters");
+        metadata.invalid(key, "must be no more than 63 characters", errors);
     }
 }
 
@@ -65,11 +65,11 @@ fn check_owners(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let api_version = owner.text("apiVersion");
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
         if version.is_empty() || format::has(version, b'/') {
-            errors.invalid(&owner.at("apiVersion"), owner.text("apiVersion"), "must be <group>/<version> or v1");
+            owner.invalid("apiVersion", "must be <group>/<version> or v1", errors);
         }
         for field in ["kind", "name", "uid"] {
             if owner.is_empty(field) {
-                errors.invalid(&owner.at(field), owner.text(field), "must not be empty");
+                owner.invalid(field, "must not be empty", errors);
             }
         }
         if matches!(api_version, "v1" | "/v1") && owner.is_one_of("kind", &["Event"]) {
@@ -100,10 +100,10 @@ fn check_finalizers(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 fn check_managed_fields(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     for entry in metadata.items("managedFields") {
         if !entry.is_one_of("operation", &["Apply", "Update"]) {
-            errors.invalid(&entry.at("operation"), entry.text("operation"), "must be Apply or Update");
+            entry.invalid("operation", "must be Apply or Update", errors);
         }
         if !entry.is_one_of("fieldsType", &["", "FieldsV1"]) {
-            errors.invalid(&entry.at("fieldsType"), entry.text("fieldsType"), "must be FieldsV1");
+            entry.invalid("fieldsType", "must be FieldsV1", errors);
         }
         for (field, limit) in [("manager", MANAGER_MAX), ("subresource", SUBRESOURCE_MAX)] {
             if entry.text(field).len() > limit {
@@ -111,7 +111,7 @@ fn check_managed_fields(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             }
         }
         if entry.text("manager").chars().any(|one| one.is_control() || (one.is_whitespace() && one != ' ')) {
-            errors.invalid(&entry.at("manager"), entry.text("manager"), "must be printable");
+            entry.invalid("manager", "must be printable", errors);
         }
     }
 }

@@ -34,7 +34,7 @@ fn check_policy(container: &Value, policy: &Node<'_, '_>, errors: &mut Vec<Field
         errors.required(&policy.at("targetContainersNameRegex"), "must not be empty; use '.*' for all containers");
     } else if let Err(wrong) = Pattern::new(regex) {
         let wrong = format!("is no regular expression: {wrong}");
-        errors.invalid(&policy.at("targetContainersNameRegex"), policy.text("targetContainersNameRegex"), &wrong);
+        policy.invalid("targetContainersNameRegex", &wrong, errors);
     }
     let expressions = policy.part("resourcesExpr");
     if !expressions.has("limits") && !expressions.has("requests") {
@@ -48,7 +48,7 @@ fn check_policy(container: &Value, policy: &Node<'_, '_>, errors: &mut Vec<Field
                 continue;
             }
             if let Err(wrong) = Expression::parse(text).and_then(|expression| expression.check(slot)) {
-                errors.invalid(&half.at(resource), half.text(resource), &format!("invalid expression: {wrong}"));
+                half.invalid(resource, &format!("invalid expression: {wrong}"), errors);
             }
         }
     }

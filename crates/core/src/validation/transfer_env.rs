@@ -30,7 +30,7 @@ fn check_reference(reference: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         errors.required(&reference.at("fieldPath"), "name a label or an annotation of the Pod");
     } else if version != "v1" {
         let detail = ["apiVersion must be v1, not \"", version, "\""].concat();
-        errors.invalid(&reference.at("fieldPath"), reference.text("fieldPath"), &detail);
+        reference.invalid("fieldPath", &detail, errors);
     } else if field != "metadata.name" {
         let wrong = match format::subscript(field) {
             Some(("metadata.labels", key)) => format::qualified_name(key),

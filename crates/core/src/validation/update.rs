@@ -1,6 +1,6 @@
 //! What an update may not change (V-30).
 
-use crate::field::{FieldError, FieldErrors as _};
+use crate::field::FieldError;
 use crate::json;
 use crate::node::Node;
 use crate::sidecar_set::SidecarSet;
@@ -17,17 +17,13 @@ pub fn check(set: &SidecarSet, old: &SidecarSet, errors: &mut Vec<FieldError>) {
         // The last of a name counts.
         let Some(before) = old.containers().iter().rfind(|before| json::text(before, &["name"]) == name) else {
             let wrong = "an update cannot add or rename containers; create another SidecarSet for it";
-            errors.invalid(&container.at("name"), container.text("name"), wrong);
+            container.invalid("name", wrong, errors);
             continue;
         };
         let was = json::text(before, &["upgradeStrategy", "upgradeType"]);
         let strategy = container.part("upgradeStrategy");
         if !was.is_empty() && was != strategy.text("upgradeType") {
-            errors.invalid(
-                &strategy.at("upgradeType"),
-                strategy.text("upgradeType"),
-                &["is immutable; it was ", was].concat(),
-            );
+            strategy.invalid("upgradeType", &["is immutable; it was ", was].concat(), errors);
         }
     }
 }

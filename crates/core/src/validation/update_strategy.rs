@@ -60,7 +60,7 @@ fn check_priority(priority: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     }
     for term in priority.items("weightPriority") {
         if !(0..=100).contains(&term.number("weight")) {
-            errors.invalid(&term.at("weight"), term.number("weight"), "must be a number from 0 to 100");
+            term.invalid_number("weight", "must be a number from 0 to 100", errors);
         }
         selector::check_not_empty(&term.part("matchSelector"), errors);
     }

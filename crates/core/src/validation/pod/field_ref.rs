@@ -26,11 +26,7 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
     }
     let (version, field_path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version != "v1" {
-        errors.invalid(
-            &reference.at("fieldPath"),
-            reference.text("fieldPath"),
-            &["apiVersion \"", version, "\" is not known; use v1"].concat(),
-        );
+        reference.invalid("fieldPath", &["apiVersion \"", version, "\" is not known; use v1"].concat(), errors);
         return;
     }
     match format::subscript(field_path) {
@@ -40,11 +36,7 @@ pub(super) fn check_field(reference: &Node<'_, '_>, allowed: &[&str], errors: &m
         }
         Some(("metadata.labels", key)) => errors.wrong(&reference.place, key, format::qualified_name(key)),
         Some(_) => {
-            errors.invalid(
-                &reference.at("fieldPath"),
-                reference.text("fieldPath"),
-                "only metadata.labels and metadata.annotations take a key",
-            );
+            reference.invalid("fieldPath", "only metadata.labels and metadata.annotations take a key", errors);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Images of containers and how they are pulled.
 
-use crate::field::{FieldError, FieldErrors as _};
+use crate::field::FieldError;
 use crate::node::Node;
 
 /// The values of a pull policy.
@@ -11,11 +11,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if container.require("image", errors) {
         let image = container.text("image");
         if image.trim() != image {
-            errors.invalid(
-                &container.at("image"),
-                container.text("image"),
-                "must not have leading or trailing white space; remove it",
-            );
+            container.invalid("image", "must not have leading or trailing white space; remove it", errors);
         }
     }
     container.one_of("imagePullPolicy", PULL_POLICIES, errors);

@@ -26,11 +26,7 @@ pub(super) fn check(container: &Node<'_, '_>, spec: &FieldPath<'_>, errors: &mut
         }
     }
     if !container.list("resizePolicy").is_empty() {
-        errors.invalid(
-            &container.at("resizePolicy"),
-            container.text("resizePolicy"),
-            "must not be set for an init container",
-        );
+        container.invalid("resizePolicy", "must not be set for an init container", errors);
     }
 }
 

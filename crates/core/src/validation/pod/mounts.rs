@@ -45,17 +45,13 @@ fn check_mounts(
         check_volume_name(&mount, volumes, errors);
         mount.require("mountPath", errors);
         if !is_first {
-            errors.invalid(&mount.at("mountPath"), mount.text("mountPath"), UNIQUE);
+            mount.invalid("mountPath", UNIQUE, errors);
         }
         if devices.contains_key(name) {
-            errors.invalid(&mount.at("name"), mount.text("name"), "must not be in volumeDevices as well");
+            mount.invalid("name", "must not be in volumeDevices as well", errors);
         }
         if device_paths.contains(path) {
-            errors.invalid(
-                &mount.at("mountPath"),
-                mount.text("mountPath"),
-                "must not be the path of a volume device as well",
-            );
+            mount.invalid("mountPath", "must not be the path of a volume device as well", errors);
         }
 
         for key in ["subPath", "subPathExpr"] {
@@ -64,15 +60,11 @@ fn check_mounts(
                 continue;
             }
             if volumes.has_source(name, &["image"]) {
-                errors.invalid(&mount.at(key), mount.text(key), "an image volume is mounted whole; remove it");
+                mount.invalid(key, "an image volume is mounted whole; remove it", errors);
             }
             errors.wrong(&list.child(key), value, paths::descending(value));
             if key == "subPathExpr" && !mount.is_empty("subPath") {
-                errors.invalid(
-                    &mount.at(key),
-                    mount.text(key),
-                    "subPath and subPathExpr exclude each other; remove one",
-                );
+                mount.invalid(key, "subPath and subPathExpr exclude each other; remove one", errors);
             }
         }
         check_propagation(container, &mount, &list.child("mountPropagation"), errors);
@@ -133,27 +125,23 @@ fn check_devices(
         let (name, path) = (device.text("name"), device.text("devicePath"));
         check_volume_name(&device, volumes, errors);
         if !name.is_empty() && !is_first_of_name {
-            errors.invalid(&device.at("name"), device.text("name"), UNIQUE);
+            device.invalid("name", UNIQUE, errors);
         }
         if volumes.has(name) && !volumes.has_source(name, &["persistentVolumeClaim", "ephemeral"]) {
             let detail = "only a persistentVolumeClaim or an ephemeral volume can be a block device";
-            errors.invalid(&device.at("name"), device.text("name"), detail);
+            device.invalid("name", detail, errors);
         }
         device.require("devicePath", errors);
         match paths::without_backsteps(path) {
             None if is_first_at_path => {}
-            None => errors.invalid(&device.at("devicePath"), device.text("devicePath"), UNIQUE),
-            Some(wrong) => errors.invalid(&device.at("devicePath"), device.text("devicePath"), wrong),
+            None => device.invalid("devicePath", UNIQUE, errors),
+            Some(wrong) => device.invalid("devicePath", wrong, errors),
         }
         if mounts.contains_key(name) {
-            errors.invalid(&device.at("name"), device.text("name"), "must not be in volumeMounts as well");
+            device.invalid("name", "must not be in volumeMounts as well", errors);
         }
         if mount_paths.contains(path) {
-            errors.invalid(
-                &device.at("devicePath"),
-                device.text("devicePath"),
-                "must not be the path of a volume mount as well",
-            );
+            device.invalid("devicePath", "must not be the path of a volume mount as well", errors);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         let name = port.text("name");
         if !name.is_empty() {
             if let Some(wrong) = port_name(name) {
-                errors.invalid(&port.at("name"), port.text("name"), wrong);
+                port.invalid("name", wrong, errors);
             } else if !is_first {
                 errors.duplicate(&port.at("name"), port.text("name"));
             }
@@ -62,7 +62,7 @@ pub(super) fn check_port_reference(action: &Node<'_, '_>, errors: &mut Vec<Field
 /// A port that is given by number: the field `port`; an absent one is 0, which no port is.
 pub(super) fn check_port_number(action: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     if !(1..=PORT_MAX).contains(&action.number("port")) {
-        errors.invalid(&action.at("port"), action.number("port"), "must be between 1 and 65535, inclusive");
+        action.invalid_number("port", "must be between 1 and 65535, inclusive", errors);
     }
 }
 

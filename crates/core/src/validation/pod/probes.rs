@@ -23,15 +23,11 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             check_probe(probe, errors);
             if key != "readinessProbe" {
                 if probe.number("successThreshold") != 1 {
-                    errors.invalid(&probe.at("successThreshold"), probe.number("successThreshold"), "must be 1");
+                    probe.invalid_number("successThreshold", "must be 1", errors);
                 }
             } else if probe.integer("terminationGracePeriodSeconds").is_some() {
                 let detail = "must not be set for a readiness probe, which never ends a container";
-                errors.invalid(
-                    &probe.at("terminationGracePeriodSeconds"),
-                    probe.number("terminationGracePeriodSeconds"),
-                    detail,
-                );
+                probe.invalid_number("terminationGracePeriodSeconds", detail, errors);
             }
         }
     }
@@ -41,15 +37,11 @@ fn check_probe(probe: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_action(probe, &PROBE_ACTIONS, errors);
     for key in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
         if probe.number(key) < 0 {
-            errors.invalid(&probe.at(key), probe.number(key), "must not be negative");
+            probe.invalid_number(key, "must not be negative", errors);
         }
     }
     if probe.integer("terminationGracePeriodSeconds").is_some_and(|grace| grace <= 0) {
-        errors.invalid(
-            &probe.at("terminationGracePeriodSeconds"),
-            probe.number("terminationGracePeriodSeconds"),
-            "must be greater than 0",
-        );
+        probe.invalid_number("terminationGracePeriodSeconds", "must be greater than 0", errors);
     }
 }
 

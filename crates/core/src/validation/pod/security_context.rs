@@ -31,7 +31,7 @@ pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     context.known("procMount", &["Default", UNMASKED], errors);
     if context.is_one_of("procMount", &[UNMASKED]) {
         let detail = "needs a Pod with hostUsers: false, which a SidecarSet cannot ask for; remove it";
-        errors.invalid(&context.at("procMount"), context.text("procMount"), detail);
+        context.invalid("procMount", detail, errors);
     }
     if let Some(profile) = &context.get("seccompProfile") {
         check_seccomp(profile, errors);
@@ -57,7 +57,7 @@ fn check_seccomp(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     match (profile.is_one_of("type", &[LOCALHOST]), profile.optional_text(PROFILE)) {
         (true, None) => errors.required(&profile.at(PROFILE), NEEDS_PROFILE),
         (true, Some(_)) => profile.formatted(PROFILE, paths::descending, errors),
-        (false, Some(_)) => errors.invalid(&profile.at(PROFILE), profile.text(PROFILE), NO_PROFILE),
+        (false, Some(_)) => profile.invalid(PROFILE, NO_PROFILE, errors),
         (false, None) => {}
     }
 }
@@ -69,18 +69,14 @@ fn check_app_armor(profile: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         LOCALHOST if path.is_empty() => errors.required(&profile.at(PROFILE), NEEDS_PROFILE),
         LOCALHOST => {
             if path.trim() != path {
-                errors.invalid(
-                    &profile.at(PROFILE),
-                    profile.text(PROFILE),
-                    "must not have leading or trailing white space",
-                );
+                profile.invalid(PROFILE, "must not have leading or trailing white space", errors);
             }
             if path.len() > PROFILE_MAX {
                 errors.too_long(&profile.at(PROFILE), PROFILE_MAX);
             }
         }
         "RuntimeDefault" | "Unconfined" if profile.optional_text(PROFILE).is_some() => {
-            errors.invalid(&profile.at(PROFILE), profile.text(PROFILE), NO_PROFILE);
+            profile.invalid(PROFILE, NO_PROFILE, errors);
         }
         _ => {}
     }

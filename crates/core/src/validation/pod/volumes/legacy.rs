@@ -28,7 +28,7 @@ pub(super) fn check_flocker(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
         _ => {}
     }
     if format::has(name, b'/') {
-        errors.invalid(&source.at("datasetName"), source.text("datasetName"), "must not contain '/'");
+        source.invalid("datasetName", "must not contain '/'", errors);
     }
 }
 
@@ -39,11 +39,7 @@ pub(super) fn check_quobyte(source: &Node<'_, '_>, errors: &mut Vec<FieldError>)
         if source.text("tenant").len() > TENANT_MAX {
             errors.required(&source.at("tenant"), "must be a UUID of no more than 64 characters");
         } else if !registry.split(',').all(is_host_and_port) {
-            errors.invalid(
-                &source.at("registry"),
-                source.text("registry"),
-                "must be a host:port pair, or several joined by commas",
-            );
+            source.invalid("registry", "must be a host:port pair, or several joined by commas", errors);
         }
     }
     source.require("volume", errors);

@@ -116,11 +116,7 @@ pub(super) fn check<'v>(volumes: &'v [Value], spec: &FieldPath<'_>, errors: &mut
         }
         let claim = volume.part("persistentVolumeClaim");
         if made.contains(claim.text("claimName")) {
-            errors.invalid(
-                &claim.at("claimName"),
-                claim.text("claimName"),
-                "must not be the claim that is made for an ephemeral volume",
-            );
+            claim.invalid("claimName", "must not be the claim that is made for an ephemeral volume", errors);
         }
     }
     usable
@@ -212,11 +208,7 @@ fn check_secret_ref(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 /// The permission bits of a file: 0 to 0777.
 fn check_mode(source: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
     if !(0..=0o777).contains(&source.number(key)) {
-        errors.invalid(
-            &source.at(key),
-            source.number(key),
-            "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive",
-        );
+        source.invalid_number(key, "must be between 0 and 0777 (octal; 511 as a decimal number), inclusive", errors);
     }
 }
 

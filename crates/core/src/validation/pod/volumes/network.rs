@@ -12,7 +12,7 @@ const ISCSI_INTERFACE_MAX: usize = 64;
 pub(super) fn check_nfs(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     require_all(source, &["server", "path"], errors);
     if !source.text("path").starts_with('/') {
-        errors.invalid(&source.at("path"), source.text("path"), "must be an absolute path");
+        source.invalid("path", "must be an absolute path", errors);
     }
 }
 
@@ -37,11 +37,7 @@ pub(super) fn check_fc(source: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     match (targets, !source.list("wwids").is_empty()) {
         (false, false) => errors.required(&source.at("targetWWNs"), "needs targetWWNs or wwids"),
         (true, true) => {
-            errors.invalid(
-                &source.at("targetWWNs"),
-                source.text("targetWWNs"),
-                "targetWWNs and wwids exclude each other; remove one",
-            );
+            source.invalid("targetWWNs", "targetWWNs and wwids exclude each other; remove one", errors);
         }
         _ => {}
     }
@@ -72,7 +68,7 @@ pub(super) fn check_iscsi_name(volume: &Node<'_, '_>, errors: &mut Vec<FieldErro
     let length = volume.text("name").len() + 1 + source.text("targetPortal").len();
     if source.has("initiatorName") && length > ISCSI_INTERFACE_MAX {
         let detail = "<volume name>:<targetPortal> must be no more than 64 characters where initiatorName is set";
-        errors.invalid(&volume.at("name"), volume.text("name"), detail);
+        volume.invalid("name", detail, errors);
     }
 }
 

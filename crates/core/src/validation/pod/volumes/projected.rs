@@ -50,7 +50,7 @@ fn check_source<'v>(
     if let Some(token) = &source.get("serviceAccountToken") {
         if !TOKEN_LIFE.contains(&token.number("expirationSeconds")) {
             let detail = "must be at least 600 (10 minutes) and at most 2^32 seconds";
-            errors.invalid(&token.at("expirationSeconds"), token.number("expirationSeconds"), detail);
+            token.invalid_number("expirationSeconds", detail, errors);
         }
         let at = volume.child("path");
         match token.text("path") {
@@ -76,11 +76,7 @@ fn check_trust_bundle(bundle: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         (Some(_), None) => {
             bundle.formatted("name", wrong_bundle_name, errors);
             if bundle.has("labelSelector") {
-                errors.invalid(
-                    &bundle.at("labelSelector"),
-                    bundle.text("labelSelector"),
-                    "only goes with signerName; remove it",
-                );
+                bundle.invalid("labelSelector", "only goes with signerName; remove it", errors);
             }
         }
         (None, Some(_)) => {
