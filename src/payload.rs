@@ -106,10 +106,7 @@ impl<'a> Payload<'a> {
         let settings =
             texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Object, Refusal>>()?;
         BorrowedSettings::with_bundle(settings.into(), bundle).map_err(|errors| {
-            let reasons = errors.into_iter().map(|error| {
-                let path = error.clone().below("settings").path;
-                reason(path, FieldError { path: String::new(), ..error }.to_string())
-            });
+            let reasons = errors.into_iter().map(|error| Reason::of_field(Code::Undecodable, error.below("settings")));
             // There is no failure without an error; were there one, it would still be a refusal.
             Refusal::of(reasons).unwrap_or_else(|| undecodable("settings".to_owned(), "cannot be decoded".to_owned()))
         })
@@ -255,9 +252,5 @@ pub fn settings_errors(payload: &[u8]) -> Vec<FieldError> {
 }
 
 fn undecodable(field: String, problem: String) -> Refusal {
-    reason(field, problem).into()
-}
-
-fn reason(field: String, problem: String) -> Reason {
-    Reason { sidecar_set: None, field, problem, remedy: String::new(), code: Code::Undecodable }
+    Reason::new(Code::Undecodable, field, problem, "").into()
 }

@@ -6,6 +6,8 @@ use std::fmt::{self, Write as _};
 use serde_json::Value;
 
 use crate::admission::audit;
+use crate::field::FieldError;
+use crate::lookup::Failure;
 
 /// The HTTP code of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,10 +60,32 @@ pub struct Reason {
 }
 
 impl Reason {
+    /// A reason that is about no `SidecarSet`.
+    pub fn new(code: Code, field: impl Into<String>, problem: String, remedy: &str) -> Self {
+        Self { sidecar_set: None, field: field.into(), problem, remedy: remedy.to_owned(), code }
+    }
+
     /// The policy says no ([`Code::Forbidden`]).
-    pub fn forbidden(sidecar_set: Option<&str>, field: impl Into<String>, problem: String, remedy: &str) -> Self {
-        let sidecar_set = sidecar_set.map(str::to_owned);
-        Self { sidecar_set, field: field.into(), problem, remedy: remedy.to_owned(), code: Code::Forbidden }
+    pub fn forbidden(field: impl Into<String>, problem: String, remedy: &str) -> Self {
+        Self::new(Code::Forbidden, field, problem, remedy)
+    }
+
+    /// A field is wrong.
+    pub fn of_field(code: Code, mut error: FieldError) -> Self {
+        let field = std::mem::take(&mut error.path);
+        Self::new(code, field, error.to_string(), "")
+    }
+
+    /// `what` is needed, and could not be read ([`Code::Unavailable`]); it is an object of `kind`.
+    pub fn unreadable(field: &str, what: &str, failure: &Failure, kind: (&str, &str)) -> Self {
+        let problem = format!("{what} could not be read: {failure}");
+        Self::new(Code::Unavailable, field, problem, &failure.remedy(kind.0, kind.1))
+    }
+
+    /// The same reason, about a `SidecarSet`.
+    #[must_use]
+    pub fn about(self, sidecar_set: &str) -> Self {
+        Self { sidecar_set: Some(sidecar_set.to_owned()), ..self }
     }
 }
 

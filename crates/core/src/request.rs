@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldPath};
-use crate::json;
 use crate::nullable;
 use crate::outcome::{Code, Reason, Refusal};
 
@@ -122,9 +121,13 @@ impl Request {
             expect_object(&root.child("kind"), kind)?;
         }
         let envelope: Envelope = serde_path_to_error::deserialize(&request)
-            .map_err(|error| undecodable(FieldError::undecodable(root, &error)))?;
-        let missing =
-            |field: &str| undecodable(FieldError::required(root.child(field), "every AdmissionRequest has one"));
+            .map_err(|error| Reason::of_field(Code::Undecodable, FieldError::undecodable(root, &error)))?;
+        let missing = |field: &str| {
+            Reason::of_field(
+                Code::Undecodable,
+                FieldError::required(root.child(field), "every AdmissionRequest has one"),
+            )
+        };
         let kind = envelope.kind.ok_or_else(|| missing("kind"))?;
         if kind.kind.is_empty() {
             return Err(missing("kind.kind").into());
@@ -133,7 +136,7 @@ impl Request {
         Ok(Self {
             uid: envelope.uid.filter(|uid| !uid.is_empty()).ok_or_else(|| missing("uid"))?,
             kind,
-            operation: operation.parse().map_err(undecodable)?,
+            operation: operation.parse().map_err(|error| Reason::of_field(Code::Undecodable, error))?,
             sub_resource: envelope.sub_resource.unwrap_or_default(),
             name: envelope.name.unwrap_or_default(),
             namespace: envelope.namespace.unwrap_or_default(),
@@ -198,17 +201,7 @@ fn expect_object(path: &FieldPath<'_>, value: &Value) -> Result<(), Reason> {
     if value.is_object() {
         return Ok(());
     }
-    Err(undecodable(FieldError::wrong_type(path, "an object", json::type_name(value))))
-}
-
-fn undecodable(error: FieldError) -> Reason {
-    Reason {
-        sidecar_set: None,
-        problem: FieldError { path: String::new(), ..error.clone() }.to_string(),
-        field: error.path,
-        remedy: String::new(),
-        code: Code::Undecodable,
-    }
+    Err(Reason::of_field(Code::Undecodable, FieldError::wrong_type(path, "an object", value)))
 }
 
 #[cfg(test)]

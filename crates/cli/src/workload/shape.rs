@@ -53,7 +53,7 @@ fn no_kind(object: &Value) -> Option<FieldError> {
     let path = FieldPath::default();
     match entries.get("kind").filter(|kind| !kind.is_null()) {
         None => Some(missing(entries, &["kind"], &path, "say what the object is")),
-        Some(kind) => Some(FieldError::wrong_type("kind", "a string", json::type_name(kind))),
+        Some(kind) => Some(FieldError::wrong_type("kind", "a string", kind)),
     }
 }
 
@@ -108,7 +108,7 @@ fn template<'a>(object: &'a Value, kind: &kinds::Kind) -> Result<(&'a Value, Str
     for wanted in kind.steps {
         let at = FieldPath::new(&path);
         let Some(entries) = value.as_object() else {
-            return Err(FieldError::wrong_type(at, "an object", json::type_name(value)));
+            return Err(FieldError::wrong_type(at, "an object", value));
         };
         let found = wanted.iter().find_map(|key| Some((*key, entries.get(*key).filter(|value| !value.is_null())?)));
         let Some((key, below)) = found else {
@@ -182,7 +182,7 @@ fn list(object: &Value) -> Option<FieldError> {
         _ if !is_list => None,
         None | Some(Value::Null) => Some(missing(entries, &["items"], &FieldPath::default(), "a List has items")),
         Some(Value::Array(_)) => None,
-        Some(other) => Some(FieldError::wrong_type("items", "a list", json::type_name(other))),
+        Some(other) => Some(FieldError::wrong_type("items", "a list", other)),
     }
 }
 

@@ -70,13 +70,8 @@ pub fn sidecar_sets<'a>(
             Ok((sets, Notice(Some(unavailable))))
         }
         Err(unavailable) => {
-            let reason = Reason {
-                sidecar_set: None,
-                field: "settings.bundleRef".to_owned(),
-                problem: unavailable.says(at),
-                remedy: [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat(),
-                code: Code::Unavailable,
-            };
+            let remedy = [unavailable.fault.remedy(), ", or set onBundleUnavailable to UseSettings"].concat();
+            let reason = Reason::new(Code::Unavailable, "settings.bundleRef", unavailable.says(at), &remedy);
             let mut outcome = Outcome::from(Refusal::from(reason));
             outcome.audit.insert(audit::BUNDLE_UNAVAILABLE, unavailable.fault.as_str().to_owned());
             Err(outcome)
@@ -86,14 +81,7 @@ pub fn sidecar_sets<'a>(
 
 /// A bundle that cannot be used: a policy server refuses it when it starts, so only other hosts get here.
 fn damaged(error: &BundleError) -> Outcome {
-    let reason = Reason {
-        sidecar_set: None,
-        field: "settings.bundle".to_owned(),
-        problem: error.to_string(),
-        remedy: String::new(),
-        code: Code::Undecodable,
-    };
-    Refusal::from(reason).into()
+    Refusal::from(Reason::new(Code::Undecodable, "settings.bundle", error.to_string(), "")).into()
 }
 
 #[cfg(test)]

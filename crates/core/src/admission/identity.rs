@@ -69,7 +69,7 @@ impl Identities {
                     }
                     for error in validation::misplaced(set) {
                         let remedy = "correct the SidecarSet";
-                        reasons.push(Reason::forbidden(Some(set.name()), error.path, error.detail, remedy));
+                        reasons.push(Reason::forbidden(error.path, error.detail, remedy).about(set.name()));
                     }
                     identities.asking.push(Asking { sidecar_set: set.name().to_owned(), account, declared });
                 }
@@ -201,7 +201,7 @@ pub fn exposed(pod: &Value, decision: &Decision, owners: &Owners) -> Vec<String>
 }
 
 fn refusal(set: &str, field: String, problem: String) -> Reason {
-    Reason::forbidden(Some(set), field, problem, "correct the SidecarSet")
+    Reason::forbidden(field, problem, "correct the SidecarSet").about(set)
 }
 
 #[cfg(test)]

@@ -193,25 +193,14 @@ fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>
 }
 
 fn too_many_parts() -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: "spec".to_owned(),
-        problem: format!(
-            "has more than {PARTS_MAX} containers, volumes, mounts, devices, ports and variables of containers"
-        ),
-        remedy: "use fewer, or change the Pod's labels so that no SidecarSet matches it".to_owned(),
-        code: Code::Forbidden,
-    }
+    let problem =
+        format!("has more than {PARTS_MAX} containers, volumes, mounts, devices, ports and variables of containers");
+    Reason::forbidden("spec", problem, "use fewer, or change the Pod's labels so that no SidecarSet matches it")
 }
 
 fn undecodable(error: FieldError) -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: if error.path.is_empty() { "object".to_owned() } else { error.path },
-        problem: error.detail,
-        remedy: String::new(),
-        code: Code::Undecodable,
-    }
+    let field = if error.path.is_empty() { "object".to_owned() } else { error.path };
+    Reason::new(Code::Undecodable, field, error.detail, "")
 }
 
 #[cfg(test)]

@@ -268,15 +268,9 @@ pub(super) fn add_reasons(reasons: &mut Vec<Reason>, set: &str, errors: Vec<Fiel
     }
 }
 
-fn reason(set: &str, mut error: FieldError, code: Code) -> Reason {
-    let field = std::mem::take(&mut error.path);
-    Reason {
-        sidecar_set: (!set.is_empty()).then(|| set.to_owned()),
-        field,
-        problem: error.to_string(),
-        remedy: String::new(),
-        code,
-    }
+fn reason(set: &str, error: FieldError, code: Code) -> Reason {
+    let reason = Reason::of_field(code, error);
+    if set.is_empty() { reason } else { reason.about(set) }
 }
 
 #[cfg(test)]

@@ -17,8 +17,7 @@ pub enum ExpressionError {
     },
     /// Something that starts like a number and is none.
     #[error(
-        "malformed number {} at column {column}: use a number (1.5, 1e3), a percentage (50%), or a number with one of the suffixes m k M G T P Ki Mi Gi Ti Pi",
-        crate::field::quoted(literal)
+        "malformed number {literal:?} at column {column}: use a number (1.5, 1e3), a percentage (50%), or a number with one of the suffixes m k M G T P Ki Mi Gi Ti Pi"
     )]
     Literal {
         /// Where it starts.

@@ -3,7 +3,6 @@
 use super::ExpressionError;
 use super::lexer::{Lexer, Token};
 use super::{Node, Operator, Slot, Step};
-use crate::field::{quoted, quoted_in};
 use crate::json::MAX_DEPTH;
 
 const OPERAND: &str = "a number, a quantity, cpu, memory, max(a, b), min(a, b), - or (";
@@ -37,8 +36,8 @@ impl Parser<'_> {
     fn unexpected(&self, expected: &'static str) -> ExpressionError {
         let found = match &self.token {
             Token::End => "the end".to_owned(),
-            Token::Symbol(symbol) => quoted_in('\'', &symbol.to_string()),
-            Token::Name(name) => quoted(name),
+            Token::Symbol(symbol) => format!("{symbol:?}"),
+            Token::Name(name) => format!("{name:?}"),
             Token::Number(_) | Token::Quantity(_) => "a number".to_owned(),
         };
         ExpressionError::Syntax { column: self.column, found, expected }

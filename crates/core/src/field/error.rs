@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde_json::Value;
 use serde_path_to_error::Segment;
 
 use super::path::FieldPath;
-use super::text::{cut, quoted, shortened};
+use super::text::{cut, shortened};
+use crate::json;
 
 /// The kind of a field error; the names are those that Kubernetes prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,10 +111,10 @@ impl FieldError {
         Self::new(path, Cause::TooLong, format!("may have at most {limit} bytes"))
     }
 
-    /// [`Cause::Type`]: the value is not `wanted` but `found`, which name types. The value is not shown: it may be a
-    /// secret, or long.
-    pub fn wrong_type(path: impl Into<String>, wanted: impl fmt::Display, found: impl fmt::Display) -> Self {
-        Self::new(path, Cause::Type, format!("must be {wanted}, found {found}"))
+    /// [`Cause::Type`]: `wanted` names a type, and `found` has another. Its content is not shown: it may be a secret,
+    /// or long.
+    pub fn wrong_type(path: impl Into<String>, wanted: &str, found: &Value) -> Self {
+        Self::new(path, Cause::Type, format!("must be {wanted}, found {}", json::type_name(found)))
     }
 
     /// [`Cause::Type`], with the words of serde. `error` tells the path below `root`.
@@ -163,7 +165,7 @@ impl fmt::Display for FieldError {
         }
         f.write_str(self.cause.as_str())?;
         if let Some(value) = &self.value {
-            write!(f, ": {}", quoted(value))?;
+            write!(f, ": {value:?}")?;
         }
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use super::error::FieldError;
 use super::path::FieldPath;
 
@@ -50,6 +52,11 @@ pub trait FieldErrors {
     /// Adds [`FieldError::not_supported`].
     fn not_supported(&mut self, path: &FieldPath<'_>, value: &str, supported: &[&str]) {
         self.add(|| FieldError::not_supported(path, value, supported));
+    }
+
+    /// Adds [`FieldError::wrong_type`].
+    fn wrong_type(&mut self, path: &FieldPath<'_>, wanted: &str, found: &Value) {
+        self.add(|| FieldError::wrong_type(path, wanted, found));
     }
 
     /// Adds [`FieldError::invalid`] if something is wrong with `value`.

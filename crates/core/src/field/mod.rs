@@ -9,4 +9,4 @@ pub(crate) use error::joined;
 pub use error::{Cause, FieldError};
 pub use errors::{ERRORS_MAX, FieldErrors};
 pub use path::FieldPath;
-pub(crate) use text::{quoted, quoted_in, shortened};
+pub(crate) use text::shortened;

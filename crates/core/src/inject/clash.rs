@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::container::{self, List};
 use super::records::{Record, Records};
 use crate::field::FieldPath;
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
 
@@ -114,7 +114,7 @@ impl Claim<'_> {
     fn reason(&self, problem: &[&str], remedy: &[&str]) -> Reason {
         let spec = FieldPath::new("spec");
         let list = spec.item(self.list.key(), self.index);
-        super::reason(Some(self.set), &list.child("name"), problem.concat(), &remedy.concat(), Code::Forbidden)
+        Reason::forbidden(list.child("name"), problem.concat(), &remedy.concat()).about(self.set)
     }
 
     fn against_pod(&self, name: &str, list: List) -> Reason {

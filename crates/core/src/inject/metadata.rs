@@ -81,7 +81,7 @@ impl<'a> Write<'a> {
             MergeError::Patch => "make the SidecarSet's value a JSON object",
         };
         let problem = ["cannot be merged into the Pod's annotation: ", error.as_str()].concat();
-        super::reason(Some(self.set), &entry.child("annotations").key(key), problem, remedy, Code::Invalid)
+        Reason::new(Code::Invalid, entry.child("annotations").key(key), problem, remedy).about(self.set)
     }
 }
 

@@ -22,12 +22,11 @@ use serde_json::Value;
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
-use crate::field::FieldPath;
 use crate::go_json;
 use crate::index::index;
 use crate::json::{self, Object};
 use crate::names;
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
 use crate::time::Timestamp;
@@ -314,7 +313,7 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
     }
     let problem = format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod");
     let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
-    let reason = |set| reason(Some(set), &FieldPath::new("spec.containers"), problem.clone(), remedy, Code::Forbidden);
+    let reason = |set| Reason::forbidden("spec.containers", problem.clone(), remedy).about(set);
     taking.into_iter().map(reason).collect()
 }
 
@@ -326,11 +325,6 @@ fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Recor
         sidecars: Some(sidecars.into_iter().collect()),
         revision: json::text(set.as_value(), &["status", "latestRevision"]).to_owned(),
     }
-}
-
-/// A reason to refuse the Pod.
-fn reason(set: Option<&str>, place: &FieldPath<'_>, problem: String, remedy: &str, code: Code) -> Reason {
-    Reason { sidecar_set: set.map(str::to_owned), field: place.to_string(), problem, remedy: remedy.to_owned(), code }
 }
 
 fn set_annotations(pod: &mut Value, annotations: Object) {

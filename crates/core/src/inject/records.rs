@@ -121,7 +121,7 @@ impl Records {
         json::parse(text.as_bytes()).ok().as_ref().and_then(Self::decode).ok_or_else(|| {
             let problem = "cannot be read: it must be a JSON object of records by SidecarSet".to_owned();
             let remedy = "remove the annotation from the Pod or its template; it is written at injection";
-            super::reason(None, &FieldPath::new("metadata.annotations").key(key), problem, remedy, Code::Invalid)
+            Reason::new(Code::Invalid, FieldPath::new("metadata.annotations").key(key), problem, remedy)
         })
     }
 

@@ -11,7 +11,7 @@ use super::records::{Record, Records};
 use crate::expression::ResourcesPolicy;
 use crate::field::FieldPath;
 use crate::json;
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pattern::{EFFORT_MAX, Pattern};
 use crate::pod::{self, Pod};
 use crate::sidecar_set::{self, SidecarSet};
@@ -68,7 +68,7 @@ impl<'a> Targets<'a> {
         let at = list.child("resourcesPolicy");
         let reason = |field: &str, problem: String, remedy: &str| {
             let place = if field.is_empty() { at } else { at.child(field) };
-            super::reason(Some(set), &place, problem, remedy, Code::Forbidden)
+            Reason::forbidden(place, problem, remedy).about(set)
         };
         let policy = ResourcesPolicy::from_json(policy).map_err(|errors| {
             let mut reasons = Vec::new();

@@ -41,10 +41,7 @@ pub enum QuantityError {
     )]
     Malformed,
     /// A number with a suffix that does not exist.
-    #[error(
-        "unknown suffix {}: use one of n u m k M G T P E, Ki Mi Gi Ti Pi Ei, an exponent such as e3, or none",
-        crate::field::quoted(.0)
-    )]
+    #[error("unknown suffix {0:?}: use one of n u m k M G T P E, Ki Mi Gi Ti Pi Ei, an exponent such as e3, or none")]
     Suffix(String),
     /// More digits or a larger exponent than [`MAX_DIGITS`].
     #[error(

@@ -144,7 +144,7 @@ pub(super) fn mismatch(value: &Value, expected: &str, place: &FieldPath<'_>) -> 
         Value::String(text) if scalar::is_quoted(text, expected) => "; write it without quotes",
         _ => "",
     };
-    let mut error = FieldError::wrong_type(place, expected, json::type_name(value));
+    let mut error = FieldError::wrong_type(place, expected, value);
     error.detail.push_str(advice);
     error
 }

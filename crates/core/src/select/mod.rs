@@ -13,7 +13,7 @@ use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::json::{self, Object};
 use crate::lookup::{Failure, Lookup, ObjectRef};
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;
 use crate::unique;
@@ -72,18 +72,19 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
     let first_of_name = unique::are_first(matched.iter().map(|set| set.name));
     for (set, is_first) in matched.iter().zip(first_of_name) {
         if !is_first {
-            reasons.push(Reason::forbidden(
-                Some(set.name),
-                "metadata.name",
-                "two SidecarSets of this name match the Pod".to_owned(),
-                "remove it from the policy's settings, or rename one of them",
-            ));
+            reasons.push(
+                Reason::forbidden(
+                    "metadata.name",
+                    "two SidecarSets of this name match the Pod".to_owned(),
+                    "remove it from the policy's settings, or rename one of them",
+                )
+                .about(set.name),
+            );
         }
     }
 
     if matched.len() > SETS_MAX {
         reasons.push(Reason::forbidden(
-            None,
             "metadata.labels",
             format!("{} SidecarSets match the Pod; a Pod gets at most {SETS_MAX}", matched.len()),
             "narrow the selectors of the SidecarSets",
@@ -118,15 +119,16 @@ pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) ->
     match is_in_namespace(set, query.namespace, lookup) {
         Ok(true) => {}
         Ok(false) => return Ok(false),
-        Err(failure) => return Err(vec![unreadable_namespace(set.name, query.namespace, failure)]),
+        Err(failure) => {
+            let what = format!("Namespace \"{}\"", query.namespace);
+            let reason = Reason::unreadable("spec.namespaceSelector", &what, &failure, ("v1", "Namespace"));
+            return Err(vec![reason.about(set.name)]);
+        }
     }
     let Err(errors) = &set.selector else { return Ok(true) };
-    let reason = |error: FieldError| Reason {
-        sidecar_set: Some(set.name.to_owned()),
-        problem: format!("{}: {}", error.cause.as_str(), error.detail),
-        field: error.path,
-        remedy: "correct the selector".to_owned(),
-        code: Code::Forbidden,
+    let reason = |error: FieldError| {
+        let problem = format!("{}: {}", error.cause.as_str(), error.detail);
+        Reason::forbidden(error.path, problem, "correct the selector").about(set.name)
     };
     Err(errors.iter().cloned().map(|error| reason(error.below("spec.selector"))).collect())
 }
@@ -162,16 +164,6 @@ pub(crate) fn namespace_labels(namespace: &str, lookup: &dyn Lookup) -> Result<O
         None | Some(Value::Null) => Ok(Some(Object::new())),
         Some(Value::Object(labels)) => Ok(Some(labels.clone())),
         Some(_) => Err(Failure::Unavailable),
-    }
-}
-
-fn unreadable_namespace(set: &str, namespace: &str, failure: Failure) -> Reason {
-    Reason {
-        sidecar_set: Some(set.to_owned()),
-        field: "spec.namespaceSelector".to_owned(),
-        problem: format!("Namespace \"{namespace}\" could not be read: {failure}"),
-        remedy: failure.remedy("v1", "Namespace"),
-        code: Code::Unavailable,
     }
 }
 

@@ -42,13 +42,11 @@ pub fn suitable(set: SidecarSet, query: Query<'_>, sources: Sources<'_>) -> Resu
 
 fn stored(set: &SidecarSet, selection: Selection<'_>, sources: Sources<'_>) -> Result<ControllerRevision, Reason> {
     let found = revision::find(set, selection, sources.revisions, sources.system_namespace, sources.lookup);
-    found.map_err(|error| Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field: FieldPath::new("spec.injectionStrategy.revision").child(selection.field()).to_string(),
-        problem: error.to_string(),
-        remedy: String::new(),
+    found.map_err(|error| {
         // The Pod is not at fault: whatever is wrong with the SidecarSet is a refusal by policy here.
-        code: if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden },
+        let code = if error.code() == Code::Unavailable { Code::Unavailable } else { Code::Forbidden };
+        let field = FieldPath::new("spec.injectionStrategy.revision").child(selection.field()).to_string();
+        Reason::new(code, field, error.to_string(), "").about(set.name())
     })
 }
 
@@ -56,12 +54,8 @@ fn stored(set: &SidecarSet, selection: Selection<'_>, sources: Sources<'_>) -> R
 /// percent says how many of those get the stored one after all.
 fn partial(set: SidecarSet, history: SidecarSet, query: Query<'_>) -> Result<SidecarSet, Reason> {
     let strategy = FieldPath::new("spec.updateStrategy");
-    let reason = |field: &str, problem: String, remedy: &str| Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field: strategy.child(field).to_string(),
-        problem,
-        remedy: remedy.to_owned(),
-        code: Code::Forbidden,
+    let reason = |field: &str, problem: String, remedy: &str| {
+        Reason::forbidden(strategy.child(field), problem, remedy).about(set.name())
     };
     if let Some(selector) = set.spec(&["updateStrategy", "selector"]) {
         let selector =
@@ -127,12 +121,9 @@ pub(crate) fn standing<'a>(candidates: [&'a SidecarSet; 2], pod: Pod<'_>) -> Opt
 /// The `SidecarSet` with the contents of a stored revision: current metadata, the revision's containers, volumes,
 /// secrets and patches, its hashes and its name as the latest revision (M-6).
 fn history(set: &SidecarSet, revision: &ControllerRevision) -> Result<SidecarSet, Reason> {
-    let spec = revision.spec().map_err(|errors| Reason {
-        sidecar_set: Some(set.name().to_owned()),
-        field: "spec.injectionStrategy.revision".to_owned(),
-        problem: format!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), joined(&errors)),
-        remedy: "name another revision".to_owned(),
-        code: Code::Forbidden,
+    let spec = revision.spec().map_err(|errors| {
+        let problem = format!("ControllerRevision \"{}\" cannot be read: {}", revision.name(), joined(&errors));
+        Reason::forbidden("spec.injectionStrategy.revision", problem, "name another revision").about(set.name())
     })?;
     let mut hashes = None;
     let mut hash_of = |key: &str, computed: fn(&hash::Hashes) -> &str| match revision.annotation(key) {

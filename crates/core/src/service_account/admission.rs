@@ -93,8 +93,7 @@ fn check_existence(set: &SidecarSet, account: &str, rules: &Rules, lookup: &dyn 
             Existence::Unknown(problem, remedy) => (problem, remedy, Code::Unavailable),
         };
         if rules.strict_existence {
-            let sidecar_set = Some(set.name().to_owned());
-            findings.refused.push(Reason { sidecar_set, field: path(ACCOUNT), problem, remedy, code });
+            findings.refused.push(Reason::new(code, path(ACCOUNT), problem, &remedy).about(set.name()));
         } else {
             findings.warnings.push(problem);
         }

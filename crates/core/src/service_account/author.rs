@@ -143,12 +143,7 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
             let (granted, listed) = (shown(permission), shown(entry.as_permission()));
             let problem = format!("grants {granted}, which reaches {listed}; nobody may give that to a sidecar");
             let remedy = "grant less, or change serviceAccounts.denyPermissions";
-            reasons.push(Reason::forbidden(
-                Some(set),
-                FieldPath::new(&path()).index(index).to_string(),
-                problem,
-                remedy,
-            ));
+            reasons.push(Reason::forbidden(FieldPath::new(&path()).index(index), problem, remedy).about(set));
         }
     }
     reasons
@@ -162,7 +157,8 @@ pub fn check(
     rules: &Rules,
     inquiry: &mut Inquiry<'_>,
 ) -> Vec<Reason> {
-    let refuse = |field, problem: String, remedy: &str| Reason::forbidden(Some(set.name()), field, problem, remedy);
+    let refuse =
+        |field: String, problem: String, remedy: &str| Reason::forbidden(field, problem, remedy).about(set.name());
     let everywhere = vec![""];
     let namespaces: BTreeSet<&str> = closed_list(set).unwrap_or(everywhere).into_iter().collect();
     let too_many = || {
@@ -250,7 +246,7 @@ pub fn privileged(set: &SidecarSet, account: &str, rules: &Rules, inquiry: &mut 
                         let remedy =
                             "name an account with fewer permissions, or change serviceAccounts.denyPermissions";
                         let field = "spec.serviceAccountName";
-                        return Ok(vec![Reason::forbidden(Some(set.name()), field, problem, remedy)]);
+                        return Ok(vec![Reason::forbidden(field, problem, remedy).about(set.name())]);
                     }
                 }
             }
@@ -271,7 +267,7 @@ fn unanswered(set: &SidecarSet, field: String, why: &Unanswered, late: (&str, &s
         Unanswered::OutOfTime => late,
         Unanswered::Failed(remedy) => (failed, remedy.as_str()),
     };
-    Reason::forbidden(Some(set.name()), field, problem.to_owned(), remedy)
+    Reason::forbidden(field, problem.to_owned(), remedy).about(set.name())
 }
 
 /// Whether any of the four fields, or an annotation that stands for one, is set (V1).

@@ -303,15 +303,14 @@ impl Target {
     }
 }
 
+/// The Pod's field that reasons name.
+const FIELD: &str = "spec.serviceAccountName";
+
 /// What to do about a merged account that is not the Pod's to have.
 const ANOTHER_ACCOUNT: &str = "name another ServiceAccount; merged ones are set by the policy alone";
 
-fn field() -> String {
-    "spec.serviceAccountName".to_owned()
-}
-
 fn reason(set: &Asking, code: Code, problem: String, remedy: &str) -> Reason {
-    Reason { sidecar_set: Some(set.sidecar_set.clone()), field: field(), problem, remedy: remedy.to_owned(), code }
+    Reason::new(code, FIELD, problem, remedy).about(&set.sidecar_set)
 }
 
 /// E1, V5, E3.
@@ -338,14 +337,14 @@ fn not_allowed(set: &Asking, namespace: &str, rules: &Rules) -> Option<Reason> {
 /// E6: a merged account belongs to the Pods of exactly its sets.
 pub fn foreign_merged(account: &str) -> Reason {
     let problem = format!("ServiceAccount \"{account}\" is merged for other SidecarSets than this Pod's");
-    Reason::forbidden(None, field(), problem, ANOTHER_ACCOUNT)
+    Reason::forbidden(FIELD, problem, ANOTHER_ACCOUNT)
 }
 
 /// E6: the token of a merged account is for sidecars alone.
 fn greedy(account: &str, holder: Holder<'_>) -> Reason {
     let problem =
         format!("{}, which is for sidecars alone", holder.of(format_args!("the merged ServiceAccount \"{account}\"")));
-    Reason::forbidden(None, field(), problem, ANOTHER_ACCOUNT)
+    Reason::forbidden(FIELD, problem, ANOTHER_ACCOUNT)
 }
 
 /// Whether everybody in the Pod gets the account of these sets.

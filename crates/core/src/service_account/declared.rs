@@ -296,7 +296,7 @@ fn text<'a>(set: &'a SidecarSet, field: Field, errors: &mut Vec<FieldError>) -> 
         return annotation;
     };
     let Some(text) = value.as_str() else {
-        errors.push(wrong_type(field, value, "a string"));
+        errors.push(FieldError::wrong_type(path(field), "a string", value));
         return None;
     };
     if annotation.is_some_and(|other| !other.eq_ignore_ascii_case(text)) {
@@ -351,7 +351,7 @@ fn rules_of(set: &SidecarSet, errors: &mut Vec<FieldError>) -> Vec<PolicyRule> {
 /// Everything that has another shape, unknown fields included; else the first reason not to take the rules apart (E18).
 pub(crate) fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<PolicyRule>, Vec<FieldError>> {
     let Some(list) = rules.as_array() else {
-        return Err(vec![FieldError::new(at, Cause::Type, wanted(rules, "a list of PolicyRules"))]);
+        return Err(vec![FieldError::wrong_type(at, "a list of PolicyRules", rules)]);
     };
     // Each rule counts, whatever is in it: more than this are too many, and are not read (E18).
     if list.len() > permissions::COMBINATIONS_MAX {
@@ -384,7 +384,7 @@ fn too_large(oversize: Oversize, at: &FieldPath<'_>) -> FieldError {
 /// A PolicyRule holds lists of strings, and nothing else: the type of k8s-openapi passes over unknown fields.
 fn check_shape(rule: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(rule) = rule.as_object() else {
-        errors.push(FieldError::new(path, Cause::Type, wanted(rule, "a PolicyRule")));
+        errors.push(FieldError::wrong_type(path, "a PolicyRule", rule));
         return;
     };
     for (field, value) in rule {
@@ -395,17 +395,9 @@ fn check_shape(rule: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>)
         if !matches!(field.as_str(), "apiGroups" | "nonResourceURLs" | "resourceNames" | "resources" | "verbs") {
             errors.push(FieldError::new(path, Cause::Unknown, "a PolicyRule has no such field"));
         } else if !value.is_null() && !value.as_array().is_some_and(|list| list.iter().all(Value::is_string)) {
-            errors.push(FieldError::new(path, Cause::Type, wanted(value, "a list of strings")));
+            errors.push(FieldError::wrong_type(path, "a list of strings", value));
         }
     }
-}
-
-fn wrong_type(field: Field, value: &Value, want: &str) -> FieldError {
-    FieldError::new(path(field), Cause::Type, wanted(value, want))
-}
-
-fn wanted(value: &Value, want: &str) -> String {
-    format!("must be {want}, not {}", json::type_name(value))
 }
 
 fn disagreement(field: Field) -> FieldError {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::decide::Asking;
 use super::names;
 use super::permissions::{self, PolicyRule};
-use crate::field;
+use crate::field::shortened;
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
@@ -26,8 +26,12 @@ pub fn rules(sets: &[&Asking]) -> Vec<PolicyRule> {
 pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup) -> Result<(), Reason> {
     let set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
     let annotation = names::merged_annotation(&set_names);
-    let refusal =
-        |kind, problem: &str, remedy: &str, code| refusal((kind, name, namespace), &annotation, problem, remedy, code);
+    // M4: the object, its namespace and the sets that it is for.
+    let refusal = |kind: &str, problem: &str, remedy: &str, code| {
+        let object = format!("{kind} \"{name}\" in namespace \"{namespace}\"");
+        let problem = format!("{object}, merged for the SidecarSets {annotation}, {problem}");
+        Reason::new(code, "spec.serviceAccountName", problem, remedy)
+    };
     if permissions::check_size(sets.iter().flat_map(|set| &set.declared.permissions)).is_err() {
         let problem = format!("would hold more than {} permissions", permissions::COMBINATIONS_MAX);
         let remedy = "grant less in the SidecarSets, or let fewer of them match the same Pod";
@@ -44,8 +48,9 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
         let annotations = |key| json::text(&found, &["metadata", "annotations", key]);
         if annotations(names::SIDECAR_SETS) != annotation {
             // Somebody else wrote it: it may be long, and hold what a terminal takes for commands.
-            let theirs = field::quoted(&field::shortened(annotations(names::SIDECAR_SETS)));
-            let problem = format!("has the annotation {} {theirs} where \"{annotation}\" belongs", names::SIDECAR_SETS);
+            let theirs = shortened(annotations(names::SIDECAR_SETS));
+            let problem =
+                format!("has the annotation {} {theirs:?} where \"{annotation}\" belongs", names::SIDECAR_SETS);
             let remedy = "Pillion does not adopt what it did not make; delete it as serviceAccounts.controllerUser";
             return Err(refusal(kind, &problem, remedy, Code::Forbidden));
         }
@@ -75,19 +80,6 @@ fn binds(binding: &Value, name: &str, namespace: &str) -> bool {
         && json::text(subject, &["kind"]) == "ServiceAccount"
         && json::text(subject, &["name"]) == name
         && json::text(subject, &["namespace"]) == namespace
-}
-
-/// M4: the object, its namespace and the sets that it is for.
-fn refusal((kind, name, namespace): (&str, &str, &str), sets: &str, problem: &str, remedy: &str, code: Code) -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: "spec.serviceAccountName".to_owned(),
-        problem: format!(
-            "{kind} \"{name}\" in namespace \"{namespace}\", merged for the SidecarSets {sets}, {problem}"
-        ),
-        remedy: remedy.to_owned(),
-        code,
-    }
 }
 
 /// The ServiceAccount, the Role and the RoleBinding that stand for `sets` in `namespace`, in the order in which they

@@ -240,7 +240,7 @@ fn containers(set: &SidecarSet) -> impl Iterator<Item = (String, &Value)> {
 }
 
 pub(super) fn refusal(set: &SidecarSet, field: String, problem: String, remedy: &str) -> Reason {
-    Reason::forbidden(Some(set.name()), field, problem, remedy)
+    Reason::forbidden(field, problem, remedy).about(set.name())
 }
 
 #[cfg(test)]

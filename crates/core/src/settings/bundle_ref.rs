@@ -5,7 +5,6 @@ use serde::de::{Deserializer, Error};
 
 use super::text::{Label, Subdomain, checked};
 use crate::duration::Duration;
-use crate::field::quoted;
 
 /// How old a bundle may be, unless told otherwise: ten minutes, in nanoseconds.
 pub(super) const MAX_AGE: Duration = Duration(600_000_000_000);
@@ -62,7 +61,7 @@ pub(super) fn max_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dura
     let text = String::deserialize(deserializer)?;
     match Duration::parse(&text) {
         Ok(age) if age.0 > 0 => Ok(age),
-        Ok(_) => Err(D::Error::custom(format_args!("{}: must be longer than nothing, as in \"10m\"", quoted(&text)))),
+        Ok(_) => Err(D::Error::custom(format_args!("{text:?}: must be longer than nothing, as in \"10m\""))),
         Err(error) => Err(D::Error::custom(format_args!("{}; write it as in \"10m\"", error.as_str()))),
     }
 }

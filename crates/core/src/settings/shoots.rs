@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::text::{TextError, checked_text};
-use crate::field::{quoted, shortened};
+use crate::field::shortened;
 
 /// The places at which Shoot, Garden and `ManagedSeedSet` hold a `kubeAPIServer`.
 const PREFIXES: [&str; 3] = [
@@ -91,8 +91,8 @@ fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     let prefixes = Vec::<Prefix>::deserialize(deserializer)?;
     let mut known = BTreeSet::new();
     if let Some(twice) = prefixes.iter().find(|prefix| !known.insert(prefix.config())) {
-        let twice = quoted(&shortened(twice.as_str()));
-        return Err(D::Error::custom(format_args!("{twice}: is in the list twice; remove one")));
+        let twice = shortened(twice.as_str());
+        return Err(D::Error::custom(format_args!("{twice:?}: is in the list twice; remove one")));
     }
     if prefixes.is_empty() {
         return Ok(ShootSettings::default().paths);

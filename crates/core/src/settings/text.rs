@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 use thiserror::Error;
 
-use crate::field::{quoted, shortened};
+use crate::field::shortened;
 use crate::format;
 use crate::service_account::glob::GLOB_MAX;
 
@@ -18,7 +18,7 @@ pub enum TextError {
     #[error("must have at most {GLOB_MAX} bytes")]
     TooLong,
     /// It has another form than it needs.
-    #[error("{}: {problem}", quoted(&shortened(text)))]
+    #[error("{:?}: {problem}", shortened(text))]
     Malformed {
         /// The text.
         text: String,

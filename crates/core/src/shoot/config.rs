@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Judgement;
-use crate::field::{FieldError, FieldPath};
+use crate::field::{FieldErrors, FieldPath};
 use crate::json;
 use crate::node::Node;
 
@@ -56,7 +56,7 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judg
     match extend.value {
         Value::Null => {}
         Value::Bool(extend) => read.extend = Some(*extend),
-        other => judgement.undecodable.push(wrong_type(&extend.place, other, "true or false")),
+        other => judgement.undecodable.wrong_type(&extend.place, "true or false", other),
     }
     let accepted = config.part("acceptedIssuers");
     match accepted.value {
@@ -68,7 +68,7 @@ pub(super) fn read<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judg
                 read.accepted.push(text(&issuer, judgement).unwrap_or_default());
             }
         }
-        other => judgement.undecodable.push(wrong_type(&accepted.place, other, "a list")),
+        other => judgement.undecodable.wrong_type(&accepted.place, "a list", other),
     }
     read
 }
@@ -98,7 +98,7 @@ fn descend<'a>(object: &'a Value, path: &str, root: &FieldPath<'_>, judgement: &
     if !found.is_null() {
         let walked = path.get(..walked.saturating_sub(1)).unwrap_or_default();
         let place = if walked.is_empty() { *root } else { root.child(walked) };
-        judgement.undecodable.push(wrong_type(&place, found, "an object"));
+        judgement.undecodable.wrong_type(&place, "an object", found);
     }
     None
 }
@@ -108,13 +108,8 @@ fn text<'a>(field: &Node<'a, '_>, judgement: &mut Judgement) -> Option<&'a str> 
         Value::Null => None,
         Value::String(text) => Some(text),
         other => {
-            judgement.undecodable.push(wrong_type(&field.place, other, "a string"));
+            judgement.undecodable.wrong_type(&field.place, "a string", other);
             None
         }
     }
-}
-
-/// The value has another type than `wanted`. Its content is not shown: it may be long.
-fn wrong_type(place: &FieldPath<'_>, found: &Value, wanted: &str) -> FieldError {
-    FieldError::wrong_type(place, wanted, json::type_name(found))
 }

@@ -103,7 +103,7 @@ fn v1_without_the_gate_a_warning_says_so(#[case] fields: Value, #[case] warns: b
 #[rstest]
 #[case::type_of_a_field(
     json!({"serviceAccountName": 7}),
-    "403 SidecarSet \"logs\": spec.serviceAccountName: Invalid value: must be a string, not a number; correct the SidecarSet"
+    "403 SidecarSet \"logs\": spec.serviceAccountName: Invalid value: must be a string, found a number; correct the SidecarSet"
 )]
 #[case::v2_default(
     json!({"serviceAccountName": "default"}),

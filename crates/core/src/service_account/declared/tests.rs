@@ -110,18 +110,18 @@ fn g_a_field_and_an_annotation_that_disagree_are_refused(
 }
 
 #[rstest]
-#[case::number(json!({"serviceAccountName": 1}), "spec.serviceAccountName: Invalid value: must be a string, not a number")]
+#[case::number(json!({"serviceAccountName": 1}), "spec.serviceAccountName: Invalid value: must be a string, found a number")]
 #[case::object(
     json!({"serviceAccountPermissions": {}}),
-    "spec.serviceAccountPermissions: Invalid value: must be a list of PolicyRules, not an object"
+    "spec.serviceAccountPermissions: Invalid value: must be a list of PolicyRules, found an object"
 )]
 #[case::rule(
     json!({"serviceAccountPermissions": ["get pods"]}),
-    "spec.serviceAccountPermissions[0]: Invalid value: must be a PolicyRule, not a string"
+    "spec.serviceAccountPermissions[0]: Invalid value: must be a PolicyRule, found a string"
 )]
 #[case::verbs(
     json!({"serviceAccountPermissions": [{"verbs": "get"}]}),
-    "spec.serviceAccountPermissions[0].verbs: Invalid value: must be a list of strings, not a string"
+    "spec.serviceAccountPermissions[0].verbs: Invalid value: must be a list of strings, found a string"
 )]
 #[case::typo(
     json!({"serviceAccountPermissions": [{"verb": ["get"]}]}),

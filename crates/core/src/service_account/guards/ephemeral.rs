@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, forbidden};
+use super::Findings;
 use crate::json;
+use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::rules::{Judgement, Rules};
 use crate::service_account::tokens::held::shown;
@@ -26,8 +27,8 @@ pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Findings {
         for reach in running.reached_for(container) {
             let problem = format!("ephemeral container {} {reach}, and could use its ServiceAccount", shown(name));
             match rules.ephemeral_containers {
-                Judgement::Deny => findings.reasons.push(forbidden(
-                    &format!("spec.ephemeralContainers[{index}]"),
+                Judgement::Deny => findings.reasons.push(Reason::forbidden(
+                    format!("spec.ephemeralContainers[{index}]"),
                     problem,
                     "debug another container, or set serviceAccounts.ephemeralContainers to Warn",
                 )),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Findings, forbidden, is_exempt, is_terminating, name, reserved, unreadable};
+use super::{Findings, is_exempt, is_terminating, name, reserved};
 use crate::format;
 use crate::json;
 use crate::lookup::Lookup;
@@ -61,9 +61,9 @@ pub fn judge(change: Change<'_>, rules: &Rules, lookup: &dyn Lookup, users: &dyn
             Some(Ok(true)) => {}
             Some(Err(failure)) => {
                 let what = format!("Namespace \"{}\"", change.namespace);
-                findings.reasons.push(unreadable("metadata.namespace", &what, failure, "v1", "Namespace"));
+                findings.reasons.push(Reason::unreadable("metadata.namespace", &what, &failure, ("v1", "Namespace")));
             }
-            Some(Ok(false)) | None => findings.reasons.push(forbidden("metadata.name", problem, &remedy)),
+            Some(Ok(false)) | None => findings.reasons.push(Reason::forbidden("metadata.name", problem, &remedy)),
         }
     } else if is_account && change.operation == Operation::Update {
         added_references(change, &mut findings);
@@ -80,7 +80,7 @@ fn creation(change: Change<'_>, rules: &Rules) -> Option<Reason> {
         change.kind,
         names::MERGED_PREFIX
     );
-    (change.author.user != rules.controller_user).then(|| forbidden(field, problem, "choose another name"))
+    (change.author.user != rules.controller_user).then(|| Reason::forbidden(field, problem, "choose another name"))
 }
 
 /// Why a ServiceAccount should stay.

@@ -14,7 +14,7 @@ use super::author::Author;
 use super::rules::Rules;
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
-use crate::outcome::{Code, Reason};
+use crate::outcome::Reason;
 
 /// What a guard says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,20 +45,6 @@ fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure>
     Ok(lookup
         .get(&object)?
         .is_none_or(|found| json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found)))
-}
-
-fn forbidden(field: &str, problem: String, remedy: &str) -> Reason {
-    Reason::forbidden(None, field, problem, remedy)
-}
-
-fn unreadable(field: &str, what: &str, failure: Failure, api_version: &str, kind: &str) -> Reason {
-    Reason {
-        sidecar_set: None,
-        field: field.to_owned(),
-        problem: format!("{what} could not be read: {failure}"),
-        remedy: failure.remedy(api_version, kind),
-        code: Code::Unavailable,
-    }
 }
 
 /// `metadata.name` of an object.

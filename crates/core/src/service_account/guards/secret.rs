@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Findings, forbidden, name, reserved, unreadable};
+use super::{Findings, name, reserved};
 use crate::json;
 use crate::lookup::Lookup;
 use crate::outcome::Reason;
@@ -35,12 +35,12 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
     if names::is_merged(account) {
         let problem = format!("a Secret would hold a token of the merged ServiceAccount \"{account}\"");
         let remedy = "name another ServiceAccount; the Pods of a merged one get their tokens from the kubelet";
-        findings.reasons.push(forbidden(&field, problem, remedy));
+        findings.reasons.push(Reason::forbidden(&field, problem, remedy));
         return findings;
     }
     if let Some((field, name)) = reserved(object, names::TOKEN_SECRET_PREFIX) {
         let problem = format!("isolated sidecars mount the Secret \"{name}\", which Pillion's controller makes");
-        findings.reasons.push(forbidden(field, problem, "choose another name"));
+        findings.reasons.push(Reason::forbidden(field, problem, "choose another name"));
         return findings;
     }
     if let Err(reason) = check_account(&field, (account, uid), namespace, lookup) {
@@ -53,7 +53,7 @@ pub fn judge(object: &Value, old_object: &Value, namespace: &str, rules: &Rules,
         match rules.legacy_token_secrets {
             Judgement::Allow => {}
             Judgement::Warn => findings.warnings.push(problem),
-            Judgement::Deny => findings.reasons.push(forbidden(
+            Judgement::Deny => findings.reasons.push(Reason::forbidden(
                 "type",
                 problem,
                 "request a token with `kubectl create token`, or add the Secret to serviceAccounts.legacyTokenExempt",
@@ -71,11 +71,11 @@ fn check_account(
     lookup: &dyn Lookup,
 ) -> Result<(), Reason> {
     let called = format!("ServiceAccount \"{account}\"");
-    let refused = |problem, remedy| forbidden(field, problem, remedy);
+    let refused = |problem, remedy| Reason::forbidden(field, problem, remedy);
     let remedy = "create the ServiceAccount first, or request a token with `kubectl create token`";
     let found = lookup
         .get(&existence::account(account, namespace))
-        .map_err(|failure| unreadable(field, &called, failure, "v1", "ServiceAccount"))?
+        .map_err(|failure| Reason::unreadable(field, &called, &failure, ("v1", "ServiceAccount")))?
         .ok_or_else(|| refused(format!("{called} does not exist in namespace \"{namespace}\""), remedy))?;
     if json::is_terminating(&found) {
         return Err(refused(format!("{called} is being deleted"), remedy));

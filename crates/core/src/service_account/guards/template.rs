@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Findings, forbidden};
+use super::Findings;
 use crate::field::FieldPath;
 use crate::index::index;
 use crate::json;
+use crate::outcome::Reason;
 use crate::service_account::names;
 
 /// Where the Pod templates of workloads, and of a `PodTemplate`, have their `spec`.
@@ -34,8 +35,8 @@ pub fn judge(object: &Value, old_object: &Value) -> Findings {
         for field in FIELDS {
             let account = json::text(template.spec, &[field]);
             if names::is_merged(account) && before.is_none_or(|before| json::text(before, &[field]) != account) {
-                findings.reasons.push(forbidden(
-                    &FieldPath::new(&template.path).child(field).to_string(),
+                findings.reasons.push(Reason::forbidden(
+                    FieldPath::new(&template.path).child(field),
                     format!("\"{account}\" is a merged ServiceAccount"),
                     "name another one; the policy sets merged ServiceAccounts where SidecarSets ask for them",
                 ));

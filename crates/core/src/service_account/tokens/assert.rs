@@ -42,7 +42,7 @@ pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Driver
     let is_there = containers(pod).any(|container| granted.of_container(pod::name(container)).next().is_some());
     if reasons.is_empty() && is_there && settled.pod.get("spec") != pod.get("spec") {
         let problem = "the tokens of the Pod are not mounted as the policy mounts them".to_owned();
-        reasons.push(Reason::forbidden(None, "spec", problem, UNDONE));
+        reasons.push(Reason::forbidden("spec", problem, UNDONE));
     }
     reasons
 }
@@ -63,7 +63,7 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
         for account in granted.of_container(name) {
             if !right.contains(account.name) || !give::has_token(container, &account.volume) {
                 let problem = format!("sidecar {} lacks the token of \"{}\"", shown(name), account.name);
-                reasons.push(Reason::forbidden(None, "spec", problem, UNDONE));
+                reasons.push(Reason::forbidden("spec", problem, UNDONE));
             }
         }
     }
@@ -78,7 +78,7 @@ fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<R
     };
     let refused = |account: &super::granted::Account<'_>| {
         let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", account.volume);
-        Reason::forbidden(None, "spec.volumes", problem, UNDONE)
+        Reason::forbidden("spec.volumes", problem, UNDONE)
     };
     granted.accounts().filter(stray).map(refused).collect()
 }

@@ -33,7 +33,7 @@ pub fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_
                 let (name, account) = (&account.volume, account.name);
                 let problem = format!("the volume \"{name}\" is not the one that holds the token of \"{account}\"");
                 let remedy = "remove it; the name is Pillion's";
-                reasons.push(Reason::forbidden(None, "spec.volumes", problem, remedy));
+                reasons.push(Reason::forbidden("spec.volumes", problem, remedy));
             }
         }
     }
@@ -80,7 +80,7 @@ impl Giving<'_> {
                 for problem in found {
                     let problem = format!("sidecar {} {problem}", shown(&name));
                     let field = format!("spec.{list}");
-                    reasons.push(Reason::forbidden(None, field, problem, "remove the mount from the SidecarSet"));
+                    reasons.push(Reason::forbidden(field, problem, "remove the mount from the SidecarSet"));
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Giving<'_> {
                 shown(volume)
             );
             let remedy = "rename the volume; the SidecarSet has one of this name";
-            reasons.push(Reason::forbidden(None, format!("spec.{list}"), problem, remedy));
+            reasons.push(Reason::forbidden(format!("spec.{list}"), problem, remedy));
         }
         reasons
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::volumes::{self, Given, Volumes};
-use crate::field::{quoted, shortened};
+use crate::field::shortened;
 use crate::json;
 use crate::pod;
 use crate::service_account::names;
@@ -52,7 +52,7 @@ impl Holder<'_> {
 
 /// A name in a message: the Pod's author has chosen it, and it may be long.
 pub(in crate::service_account) fn shown(name: &str) -> String {
-    quoted(&shortened(name))
+    format!("{:?}", shortened(name))
 }
 
 /// Whether a mount is where clients look for a token.

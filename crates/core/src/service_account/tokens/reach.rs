@@ -103,7 +103,7 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
         for reached in reached.iter().take(ERRORS_MAX) {
             let problem = format!("container {} {reached}, which belongs to a sidecar", shown(name));
             let remedy = "remove it; only the containers of the SidecarSet may hold its token";
-            reasons.push(Reason::forbidden(None, "spec", problem, remedy));
+            reasons.push(Reason::forbidden("spec", problem, remedy));
         }
         if reasons.len() >= ERRORS_MAX {
             return reasons;
@@ -111,7 +111,7 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
     }
     let stray = |field: &str, problem: String| {
         let remedy = "remove it; only the volume that Pillion writes for the containers of the SidecarSet may";
-        Reason::forbidden(None, field, problem, remedy)
+        Reason::forbidden(field, problem, remedy)
     };
     for volume in volumes.iter() {
         let name = pod::name(volume);
@@ -173,7 +173,7 @@ pub(super) fn regained(
     let mut refuse = |holder: Holder<'_>| {
         let problem = format!("{}, which is for sidecars alone", holder.of(shown(account)));
         let remedy = "find the webhook that changed the Pod after it was injected";
-        reasons.push(Reason::forbidden(None, "spec", problem, remedy));
+        reasons.push(Reason::forbidden("spec", problem, remedy));
     };
     let holder = |container, name| {
         let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };

@@ -3,7 +3,7 @@
 
 mod fields;
 
-use pillion_core::field::{Cause, FieldError, FieldPath};
+use pillion_core::field::{Cause, FieldError, FieldErrors, FieldPath};
 use pillion_core::json;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn identity(policy: &Value, errors: &mut Vec<FieldError>) {
 /// The fields of an object, and what is in them.
 fn object(value: &Value, fields: &[Field], kind: Kind, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let Some(entries) = value.as_object() else {
-        return wrong_type(value, "an object", at, errors);
+        return errors.wrong_type(at, "an object", value);
     };
     let here: Vec<&Field> = fields.iter().filter(|field| field.is_in(kind)).collect();
     let names: Vec<&str> = here.iter().map(|field| field.name).collect();
@@ -99,12 +99,12 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &m
         Shape::Any => {}
         Shape::Text => {
             if !value.is_string() {
-                wrong_type(value, "a string", at, errors);
+                errors.wrong_type(at, "a string", value);
             }
         }
         Shape::Flag => {
             if !value.is_boolean() {
-                wrong_type(value, "true or false", at, errors);
+                errors.wrong_type(at, "true or false", value);
             }
         }
         Shape::Seconds => seconds(value, at, errors),
@@ -112,15 +112,15 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &m
             // An empty text is what is absent.
             Some(text) if text.is_empty() || words.contains(&text) => {}
             Some(text) => errors.push(FieldError::not_supported(at, text, words)),
-            None => wrong_type(value, "a string", at, errors),
+            None => errors.wrong_type(at, "a string", value),
         },
         Shape::Map => match value.as_object() {
             Some(entries) => {
                 for (key, value) in entries.iter().filter(|(_, value)| !value.is_string()) {
-                    wrong_type(value, "a string", &at.key(key), errors);
+                    errors.wrong_type(&at.key(key), "a string", value);
                 }
             }
-            None => wrong_type(value, "an object", at, errors),
+            None => errors.wrong_type(at, "an object", value),
         },
         Shape::Object(fields) => object(value, fields, kind, at, errors),
         Shape::Members(fields) => match value.as_object() {
@@ -129,7 +129,7 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &m
                     object(member, fields, kind, &at.child(name), errors);
                 }
             }
-            None => wrong_type(value, "an object", at, errors),
+            None => errors.wrong_type(at, "an object", value),
         },
         Shape::List(item) => match value.as_array() {
             Some(items) => {
@@ -137,7 +137,7 @@ fn shape(value: &Value, shape: Shape, kind: Kind, at: &FieldPath<'_>, errors: &m
                     self::shape(value, *item, kind, &at.index(index), errors);
                 }
             }
-            None => wrong_type(value, "a list", at, errors),
+            None => errors.wrong_type(at, "a list", value),
         },
         Shape::Conditions(list) => {
             self::shape(value, *list, kind, at, errors);
@@ -170,7 +170,7 @@ fn seconds(value: &Value, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
             let detail = format!("must be from {least} to {most} seconds");
             errors.push(FieldError::invalid(at, seconds, detail));
         }
-        None => wrong_type(value, "a whole number of seconds", at, errors),
+        None => errors.wrong_type(at, "a whole number of seconds", value),
     }
 }
 
@@ -187,10 +187,6 @@ fn evaluation(owner: &Value, whole: i64, at: &FieldPath<'_>, errors: &mut Vec<Fi
         let detail = format!("is more than timeoutSeconds, which is {whole}; lower it, or raise timeoutSeconds");
         errors.push(FieldError::invalid(at.child(FIELD), seconds, detail));
     }
-}
-
-fn wrong_type(value: &Value, wanted: &str, at: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
-    errors.push(FieldError::wrong_type(at, wanted, json::type_name(value)));
 }
 
 /// The path of the settings in a policy, or in a member of a group below `at`.
