@@ -165,7 +165,7 @@ fn v8_e3_modes_and_behaviours_that_there_are_not() {
     );
     assert_eq!(
         told(&with("serviceAccountMode", json!(["Isolate"]))),
-        "422 SidecarSet \"agent\": spec.serviceAccountMode: Invalid value: must be a string, not a list"
+        "422 SidecarSet \"agent\": spec.serviceAccountMode: Invalid value: must be a string, found a list"
     );
     assert_eq!(
         told(&with("behaviorWhenServiceAccountInjection", json!("Ignore"))),
