@@ -29,6 +29,13 @@ pub struct Place {
     pub part: Part,
 }
 
+impl Place {
+    /// Whether the author of a request writes it: objects that can be looked up are others'.
+    pub fn is_input(&self) -> bool {
+        !self.pointer.starts_with("/objects")
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({:?})", self.pointer, self.part)

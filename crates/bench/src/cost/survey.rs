@@ -101,8 +101,7 @@ impl<'a> Case<'a> {
                 return Ok(Some(wrong));
             }
         }
-        // Objects that can be looked up are no input: others than the author of the request write them.
-        let is_input = self.growths.iter().any(|growth| !growth.place.pointer.starts_with("/objects"));
+        let is_input = self.growths.iter().any(|growth| growth.place.is_input());
         if !is_input || !may_be_costly([base, once, twice]) {
             return Ok(None);
         }
@@ -207,6 +206,9 @@ pub fn pairs<'a>(counter: &Counter, sample: &'a Sample) -> Vec<Pair<'a>> {
     });
     let growths: Vec<_> = growths.into_iter().zip(alone).collect();
     let is_counted = |growth: &Growth| matches!(growth.place.part, Part::List | Part::Map);
+    // A text is no product with anything: in an object that can be looked up it is as little input as alone.
+    let counts = |growth: &Growth| is_counted(growth) || growth.place.is_input();
+    let growths: Vec<_> = growths.into_iter().filter(|(growth, _)| counts(growth)).collect();
     let mut pairs = Vec::new();
     for (index, (one, one_alone)) in growths.iter().enumerate().filter(|(_, (growth, _))| is_counted(growth)) {
         // Of two lists the first comes first; texts before a list are paired with it as well.

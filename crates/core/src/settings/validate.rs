@@ -1,5 +1,6 @@
 //! Validation: what `validate_settings` says beyond decoding.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
@@ -12,7 +13,7 @@ use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
-use crate::validation::conflicts::{self, Claims};
+use crate::validation::conflicts::{Claims, Kind};
 use crate::validation::{canary, validate_manifest};
 
 pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
@@ -55,11 +56,31 @@ pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     errors
 }
 
+/// The sets that share a name. Most names are of one set, which needs no index.
+struct Sharers<'a> {
+    first: usize,
+    rivals: Option<Rivals<'a>>,
+}
+
+impl<'a> Sharers<'a> {
+    /// The index of all of them.
+    fn rivals(&mut self, all: &[Claims<'a>]) -> &mut Rivals<'a> {
+        let first = self.first;
+        self.rivals.get_or_insert_with(|| {
+            let mut rivals = Rivals::default();
+            if let Some(claims) = all.get(first) {
+                rivals.add(first, claims);
+            }
+            rivals
+        })
+    }
+}
+
 /// The sets that were compared with each other.
 #[derive(Default)]
 struct Compared<'a> {
     /// By what they could be in conflict over.
-    sharing: BTreeMap<String, Rivals<'a>>,
+    sharing: BTreeMap<(Kind, &'a str), Sharers<'a>>,
     /// Those with an identity.
     identities: Rivals<'a>,
     declared: BTreeMap<usize, Declared>,
@@ -81,10 +102,17 @@ impl<'a> Compared<'a> {
         // reported once, at the later of the two.
         let is_fine = wrong.is_empty();
         let mut earlier = BTreeSet::new();
-        for name in conflicts::names(claims.set) {
-            let sharers = self.sharing.entry(name).or_default();
-            sharers.of(claims, &mut earlier, &mut self.left)?;
-            sharers.add(index, claims);
+        for name in claims.names() {
+            match self.sharing.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Sharers { first: index, rivals: None });
+                }
+                Entry::Occupied(mut entry) => {
+                    let sharers = entry.get_mut().rivals(all);
+                    sharers.of(claims, &mut earlier, &mut self.left)?;
+                    sharers.add(index, claims);
+                }
+            }
         }
         if is_fine {
             for other in earlier.iter().filter_map(|index| all.get(*index)) {

@@ -73,6 +73,19 @@ impl<'a> Reach<'a> {
     }
 }
 
+/// The kind of a name over which two `SidecarSet`s can be in conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A container.
+    Container,
+    /// An init container.
+    InitContainer,
+    /// A volume.
+    Volume,
+    /// An annotation that `patchPodMetadata` writes.
+    Annotation,
+}
+
 /// What a `SidecarSet` does with one annotation.
 #[derive(Default)]
 struct Patches<'a> {
@@ -105,6 +118,16 @@ impl<'a> Claims<'a> {
             patches,
             reach: Reach::of(set.as_value()),
         }
+    }
+
+    /// Everything over which it can be in conflict with another. Only sets that share one of these are compared: of a
+    /// thousand sets there are half a million pairs.
+    pub fn names(&self) -> impl Iterator<Item = (Kind, &'a str)> {
+        let containers = self.containers.keys().map(|name| (Kind::Container, *name));
+        let init_containers = self.init_containers.keys().map(|name| (Kind::InitContainer, *name));
+        let volumes = self.volumes.keys().map(|name| (Kind::Volume, *name));
+        let annotations = self.patches.keys().map(|name| (Kind::Annotation, *name));
+        containers.chain(init_containers).chain(volumes).chain(annotations)
     }
 
     /// The labels of its Pods; `None` where it has no selector.
@@ -207,23 +230,6 @@ fn common<'k>(own: &BTreeMap<&'k str, Vec<usize>>, theirs: &BTreeMap<&str, Vec<u
 /// A canary and its base are never compared; two canaries of one base are.
 pub fn check(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<FieldError>) {
     Claims::of(set).check(&Claims::of(other), errors);
-}
-
-/// Everything over which two `SidecarSet`s can be in conflict. Only sets that share one of these are compared: of a
-/// thousand sets there are half a million pairs.
-pub fn names(set: &SidecarSet) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for (list, items) in [("c ", set.containers()), ("i ", set.init_containers()), ("v ", set.volumes())] {
-        for item in items {
-            names.insert([list, json::text(item, &["name"])].concat());
-        }
-    }
-    for patch in json::items(set.as_value(), &["spec", "patchPodMetadata"]) {
-        for (key, _) in json::string_map(patch, &["annotations"]) {
-            names.insert(["a ", key].concat());
-        }
-    }
-    names
 }
 
 /// Whether the two are never in one Pod: one is the other, or its canary.

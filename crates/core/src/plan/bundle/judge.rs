@@ -12,7 +12,8 @@ use crate::service_account::{self, validation as identity};
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;
-use crate::validation::{canary, conflicts, update, validate};
+use crate::validation::conflicts::{self, Claims, Kind};
+use crate::validation::{canary, update, validate};
 
 /// The SidecarSets of the settings, which come before those of the cluster.
 pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {
@@ -155,7 +156,7 @@ fn refused(name: &str, uid: &str, kept: Option<&SidecarSet>, (why, wrong): (Why,
 struct Others {
     sets: BTreeMap<String, SidecarSet>,
     /// Who has a name that two sets can be in conflict over. Of a thousand sets there are half a million pairs.
-    names: BTreeMap<String, BTreeSet<String>>,
+    names: BTreeMap<(Kind, String), BTreeSet<String>>,
 }
 
 impl Others {
@@ -168,8 +169,8 @@ impl Others {
     }
 
     fn put(&mut self, set: SidecarSet) {
-        for name in &conflicts::names(&set) {
-            self.names.entry(name.clone()).or_default().insert(set.name().to_owned());
+        for (kind, name) in Claims::of(&set).names() {
+            self.names.entry((kind, name.to_owned())).or_default().insert(set.name().to_owned());
         }
         self.sets.insert(set.name().to_owned(), set);
     }
@@ -199,8 +200,9 @@ impl Others {
         if !errors.is_empty() {
             return errors;
         }
-        let sharing: BTreeSet<&String> =
-            conflicts::names(set).iter().filter_map(|name| self.names.get(name)).flatten().collect();
+        let claims = Claims::of(set);
+        let names = claims.names().map(|(kind, name)| (kind, name.to_owned()));
+        let sharing: BTreeSet<&String> = names.filter_map(|name| self.names.get(&name)).flatten().collect();
         for other in sharing.into_iter().filter_map(|name| self.sets.get(name)) {
             conflicts::check(set, other, &mut errors);
         }
