@@ -17,14 +17,15 @@ use std::sync::LazyLock;
 
 use pillion_bench::cost::judge::BOUNDS;
 use pillion_bench::cost::survey::{self, Sample};
-use pillion_bench::engine::Counter;
+use pillion_bench::engine::{Bounds, Counter};
 use rstest::rstest;
 
 /// The module is compiled once for all tests: that takes seconds.
 static SURVEYED: LazyLock<Option<(Counter, Vec<Sample>)>> = LazyLock::new(|| {
     let module = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty())?;
     let bytes = fs::read(&module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-    let counter = Counter::bounded(&bytes, BOUNDS).unwrap();
+    // More instructions than an evaluation may take, so that a finding says how many there were.
+    let counter = Counter::bounded(&bytes, Bounds { instructions: 8 * BOUNDS.instructions, ..BOUNDS }).unwrap();
     let samples = survey::samples(&counter).unwrap();
     Some((counter, samples))
 });
