@@ -1,4 +1,4 @@
-//! What is wrong with a field, and what to do about it.
+//! Errors of fields, each with its cause and a remedy.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ pub struct FieldError {
     pub cause: Cause,
     /// The offending value as it should be shown: never a secret, cut to a readable length.
     pub value: Option<String>,
-    /// What is wrong and what to do about it. Lower case, no full stop.
+    /// The problem and the remedy. Lower case, no full stop.
     pub detail: String,
 }
 

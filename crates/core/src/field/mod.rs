@@ -1,4 +1,4 @@
-//! Where in an object something is wrong, what is wrong, and what to do about it.
+//! Paths and errors of fields.
 
 mod error;
 mod errors;

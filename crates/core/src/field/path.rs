@@ -1,4 +1,4 @@
-//! Where a field is.
+//! Paths of fields.
 
 use std::fmt;
 
