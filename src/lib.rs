@@ -11,10 +11,11 @@ mod shortened;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kubewarden_policy_sdk::protocol_version_guest;
-use pillion_core::admission::{self, World};
+use pillion_core::admission;
 use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use pillion_core::request::{Request, Target};
 use pillion_core::time::Timestamp;
+use pillion_core::world::World;
 use wapc_guest::{CallResult, register_function};
 
 use crate::payload::Payload;

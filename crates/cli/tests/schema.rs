@@ -9,7 +9,7 @@ use assert_cmd::Command;
 use jsonschema::Validator;
 use pillion::schema::{self, markdown, members};
 use pillion_core::field::{Cause, FieldError};
-use pillion_core::service_account::permissions::Atom;
+use pillion_core::rbac::Atom;
 use pillion_core::settings::Settings;
 use pillion_testkit::module::workspace;
 use pillion_testkit::strategies::{damaged, naming_sidecar_sets};

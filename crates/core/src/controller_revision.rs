@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::field::{FieldError, FieldPath};
 use crate::json;
 use crate::names;
-use crate::schema::{self, CONTROLLER_REVISION};
-use crate::sidecar_set::decode::{decode_revision_spec, expect_text};
+use crate::schema::{self, CONTROLLER_REVISION, REVISION_SPEC, expect_text};
 
 /// An apps/v1 ControllerRevision whose types are right; nulls removed, `data` as it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,10 +88,30 @@ impl ControllerRevision {
         json::at(&self.0, &["data"])
     }
 
-    /// The `spec` that it keeps, decoded (M-6); see [`decode_revision_spec`].
+    /// The `spec` that it keeps, decoded (M-6).
     pub fn spec(&self) -> Result<Value, Vec<FieldError>> {
         decode_revision_spec(self.data().unwrap_or(&Value::Null))
     }
+}
+
+/// Decodes the `data` of a ControllerRevision of a `SidecarSet` into the `spec` that it keeps: `containers`,
+/// `initContainers`, `volumes`, `imagePullSecrets` and `patchPodMetadata`, absent where the revision says `null`.
+/// Other keys, `$patch` among them, are left out (M-6).
+///
+/// # Errors
+/// Every error, with its path below `data`: `spec` is missing, or a type is wrong.
+fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
+    let path = FieldPath::new("data.spec");
+    let Some(spec) = json::at(data, &["spec"]).filter(|spec| !spec.is_null()) else {
+        return Err(vec![FieldError::required(path, "the revision holds no spec of a SidecarSet")]);
+    };
+    let mut spec = spec.clone();
+    if let Value::Object(spec) = &mut spec {
+        spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
+    }
+    let mut errors = Vec::new();
+    schema::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
+    if errors.is_empty() { Ok(spec) } else { Err(errors) }
 }
 
 #[cfg(test)]
@@ -152,5 +171,34 @@ mod tests {
         object[field] = value;
         let errors = ControllerRevision::decode(object).unwrap_err();
         assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), [path]);
+    }
+
+    #[test]
+    fn r2_a_revision_spec_has_its_five_keys() {
+        let data = json!({"spec": {
+            "$patch": "replace", "containers": [{"name": "a", "image": null}], "initContainers": null,
+            "volumes": [{"name": "v", "new": null}], "imagePullSecrets": [], "patchPodMetadata": null,
+            "updateStrategy": 5,
+        }});
+        assert_eq!(
+            decode_revision_spec(&data).unwrap(),
+            json!({"containers": [{"name": "a"}], "volumes": [{"name": "v", "new": null}], "imagePullSecrets": []})
+        );
+    }
+
+    #[rstest]
+    #[case::nothing(json!(null), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
+    #[case::no_object(json!("spec"), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
+    #[case::no_spec(json!({"spec": null}), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
+    #[case::spec_is_text(json!({"spec": "x"}), "data.spec: Invalid value: must be an object, found a string")]
+    #[case::type_error(
+        json!({"spec": {"volumes": [{"name": 1}]}}),
+        "data.spec.volumes[0].name: Invalid value: must be a string, found a number; put it in quotes"
+    )]
+    fn revisions_that_hold_something_else_are_refused(#[case] data: Value, #[case] expected: &str) {
+        assert_eq!(
+            decode_revision_spec(&data).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [expected]
+        );
     }
 }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::json;
 use crate::schema::{self, REVISION_SPEC, SIDECAR_CONTAINER, Style};
-use crate::sidecar_set::is_native;
+use crate::sidecar::is_native;
 
 /// The two hashes that are stored in annotations of a `SidecarSet` (H-1); 64 characters each.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,13 @@ use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
-use crate::admission::audit;
 use crate::field::FieldError;
 use crate::lookup::Failure;
+
+/// The `SidecarSet`s that a refusal names, ascending, joined by commas.
+pub const REFUSED_BY: &str = "refused-by";
+/// Why it was refused, by code: `undecodable`, `forbidden`, `invalid` or `unavailable`.
+pub const REFUSED_BECAUSE: &str = "refused-because";
 
 /// The HTTP code of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,6 +154,16 @@ impl Refusal {
         }
         message
     }
+
+    /// The audit annotations that name the `SidecarSet`s and the code.
+    fn audit(&self) -> BTreeMap<&'static str, String> {
+        let sets: BTreeSet<&str> = self.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
+        let mut annotations = BTreeMap::from([(REFUSED_BECAUSE, self.code().name().to_owned())]);
+        if !sets.is_empty() {
+            annotations.insert(REFUSED_BY, Vec::from_iter(sets).join(","));
+        }
+        annotations
+    }
 }
 
 impl From<Reason> for Refusal {
@@ -183,7 +197,7 @@ pub struct Outcome {
 impl From<Verdict> for Outcome {
     fn from(verdict: Verdict) -> Self {
         let audit = match &verdict {
-            Verdict::Refused(refusal) => audit::refused(refusal),
+            Verdict::Refused(refusal) => refusal.audit(),
             Verdict::Unchanged | Verdict::Mutated(_) => BTreeMap::new(),
         };
         Self { verdict, warnings: Vec::new(), audit }

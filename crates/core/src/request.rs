@@ -3,46 +3,13 @@
 //! The SDK's own type takes every absent field for its default and loses the resource; here a request without
 //! `uid`, `operation` or `kind` is an error, not a request about something else.
 
-use std::str::FromStr;
-
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldPath};
 use crate::nullable;
+use crate::operation::Operation;
 use crate::outcome::{Code, Reason, Refusal};
-
-/// What is done to the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// It is made.
-    Create,
-    /// It is changed.
-    Update,
-    /// It is taken away.
-    Delete,
-    /// A stream to it is opened (`exec`, `attach`, `proxy`, ...).
-    Connect,
-}
-
-impl Operation {
-    /// The names that the API server uses.
-    const NAMES: [&'static str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
-}
-
-impl FromStr for Operation {
-    type Err = FieldError;
-
-    fn from_str(name: &str) -> Result<Self, FieldError> {
-        match name {
-            "CREATE" => Ok(Self::Create),
-            "UPDATE" => Ok(Self::Update),
-            "DELETE" => Ok(Self::Delete),
-            "CONNECT" => Ok(Self::Connect),
-            _ => Err(FieldError::not_supported("request.operation", name, &Self::NAMES)),
-        }
-    }
-}
 
 /// Group, version and kind of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_core::bundle::config_map::{self, TEXT_MAX};
+use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::decode;
 use pillion_core::time::Timestamp;

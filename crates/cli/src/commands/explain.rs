@@ -11,8 +11,8 @@ use std::sync::Arc;
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use pillion_core::bundle::config_map::Fault;
+use pillion_core::bundle::source::OnUnavailable;
 use pillion_core::settings::Settings;
-use pillion_core::settings::bundle_ref::OnUnavailable;
 use pillion_core::sidecar_set::SidecarSet;
 
 use self::subject::Told;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::json;
 use pillion_core::revision::Selection;
 use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
 use pillion_core::settings::Settings;
-use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::sidecar_set::SidecarSet;
 use serde_json::Value;
 

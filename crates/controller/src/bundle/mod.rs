@@ -14,10 +14,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use pillion_core::bundle::config_map::TEXT_MAX;
+use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::plan::Step;
 use pillion_core::plan::bundle::{self as planning, Obstacle, Place, Plan, Seen};
 use pillion_core::settings::Settings;
-use pillion_core::settings::bundle_ref::ConfigMapName;
 use pillion_core::time::Timestamp;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};

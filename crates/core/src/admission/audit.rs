@@ -1,8 +1,7 @@
 //! Annotations of the audit event. The API server puts the webhook's name before each key.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::outcome::Refusal;
 use crate::service_account::decide::Decision;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.
@@ -13,11 +12,6 @@ pub const INJECTED_CONTAINERS: &str = "injected-containers";
 pub const INJECTED_SERVICE_ACCOUNTS: &str = "injected-serviceaccounts";
 /// The `SidecarSet`s that were injected without the identity that they ask for, joined by commas.
 pub const SKIPPED_SERVICE_ACCOUNTS: &str = "skipped-serviceaccounts";
-/// The `SidecarSet`s that a refusal names, ascending, joined by commas.
-pub const REFUSED_BY: &str = "refused-by";
-/// Why it was refused, by code: `undecodable`, `forbidden`, `invalid` or `unavailable`.
-pub const REFUSED_BECAUSE: &str = "refused-because";
-
 /// Why the ConfigMap of `bundleRef` could not be used.
 pub const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
 
@@ -53,20 +47,6 @@ pub fn identities(decision: &Decision, annotations: &mut BTreeMap<&'static str, 
             annotations.insert(name, text);
         }
     }
-}
-
-/// Who refused and why.
-pub fn refused(refusal: &Refusal) -> BTreeMap<&'static str, String> {
-    let mut sets = BTreeSet::new();
-    for set in refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()) {
-        sets.insert(set);
-    }
-    let mut annotations = BTreeMap::new();
-    annotations.insert(REFUSED_BECAUSE, refusal.code().name().to_owned());
-    if !sets.is_empty() {
-        annotations.insert(REFUSED_BY, Vec::from_iter(sets).join(","));
-    }
-    annotations
 }
 
 /// Adds an item to a list with commas.

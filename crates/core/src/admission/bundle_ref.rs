@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 
-use super::{World, audit};
+use super::audit;
 use crate::bundle::BundleError;
 use crate::bundle::config_map::{self, Choice, Unavailable};
+use crate::bundle::source::OnUnavailable;
 use crate::outcome::{Code, Outcome, Reason, Refusal};
 use crate::settings::BorrowedSettings;
-use crate::settings::bundle_ref::OnUnavailable;
 use crate::sidecar_set::SidecarSet;
+use crate::world::World;
 
 /// Whom a request is for.
 #[derive(Clone, Copy, Debug)]

@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::World;
 use super::bundle_ref::{self, Asker, Notice};
+use crate::authorizer::Author;
 use crate::lookup::{Lookup, Memo};
+use crate::operation::Operation;
 use crate::outcome::{Outcome, Refusal, Verdict};
-use crate::request::{Operation, Request, Target};
-use crate::select::{self, compiled::CompiledSet};
-use crate::service_account::author::Author;
+use crate::request::{Request, Target};
+use crate::select;
 use crate::service_account::declared::Declared;
 use crate::service_account::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
 use crate::settings::BorrowedSettings;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::CompiledSet;
+use crate::world::World;
 
 /// Answers a request that one of the guards is about.
 ///

@@ -8,30 +8,15 @@ pub mod pod;
 pub mod shoot;
 pub mod sidecar_set;
 
-use std::time::Duration;
-
 use self::bundle_ref::Asker;
+use crate::authorizer::Author;
 use crate::json;
-use crate::lookup::Lookup;
+use crate::operation::Operation;
 use crate::outcome::{Outcome, Verdict};
-use crate::request::{Operation, Request, Target};
-use crate::service_account::author::{Author, Authorizer};
+use crate::request::{Request, Target};
 use crate::settings::{BorrowedSettings, Role};
 use crate::sidecar_set::prepare::prepared;
-use crate::time::Timestamp;
-
-/// What is known besides the request and the settings.
-#[derive(Clone, Copy)]
-pub struct World<'a> {
-    /// The cluster.
-    pub lookup: &'a dyn Lookup,
-    /// Who may do what in it.
-    pub authorizer: &'a dyn Authorizer,
-    /// The time.
-    pub now: Timestamp,
-    /// How long this request has been worked on, by a clock that only goes forward.
-    pub elapsed: &'a dyn Fn() -> Duration,
-}
+use crate::world::World;
 
 /// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
 ///

@@ -13,11 +13,11 @@ use crate::json;
 use crate::lookup::{Lookup, Memo};
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::pod::Pod;
-use crate::select::compiled::CompiledSet;
 use crate::select::{self, Query, Sources};
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::CompiledSet;
 use crate::time::Timestamp;
 
 /// A Pod that is about to be created.

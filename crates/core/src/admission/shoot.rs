@@ -3,10 +3,11 @@
 use super::sidecar_set::add_reasons;
 use crate::field::{FieldErrors, FieldPath};
 use crate::json;
+use crate::operation::Operation;
 use crate::outcome::{Code, Outcome, Refusal, Verdict};
-use crate::request::{Operation, Request};
-use crate::settings::shoots::ShootSettings;
+use crate::request::Request;
 use crate::shoot;
+use crate::shoot::settings::ShootSettings;
 
 /// Answers the creation or the update of an object. An object that is being deleted is accepted: nothing starts anew
 /// from it, and Gardener's finalizers have to come off.

@@ -2,26 +2,26 @@
 
 use serde_json::Value;
 
-use super::World;
+use crate::authorizer::Author;
 use crate::controller_revision::ControllerRevision;
 use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::json;
 use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
-use crate::select::compiled::Scope;
-use crate::service_account::author::Author;
 use crate::service_account::changes;
 use crate::service_account::declared;
 use crate::service_account::rules::Rules;
 use crate::service_account::{self, admission};
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::Scope;
 use crate::sidecar_set::convert;
 use crate::sidecar_set::decode::{Decoded, Version, decode};
 use crate::sidecar_set::defaults;
 use crate::sidecar_set::prepare::stamp;
 use crate::validation::conflicts::Claims;
 use crate::validation::{self, Findings, canary, injection, update, whitelist};
+use crate::world::World;
 
 /// The longest SidecarSet, in bytes of JSON (`serviceaccounts.md` E18). A ConfigMap may have twice as many.
 const LENGTH_MAX: usize = 512 * 1024;

@@ -27,9 +27,9 @@ use serde_json::Value;
 
 use super::anchors::Anchor;
 use super::{Bundle, BundleError};
+use crate::bundle::source::{BundleSource, ConfigMapName};
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
-use crate::settings::bundle_ref::{BundleSource, ConfigMapName};
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 

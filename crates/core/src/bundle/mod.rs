@@ -24,6 +24,7 @@ mod base64;
 pub mod config_map;
 mod layout;
 mod sections;
+pub mod source;
 mod write;
 
 #[cfg(test)]
@@ -36,8 +37,8 @@ use self::layout::{Parts, Room};
 use self::sections::EARLY;
 use crate::json::{self, Object};
 use crate::names;
-use crate::select::compiled::CompiledSet;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::CompiledSet;
 use crate::sidecar_set::prepare::{stamp, stamp_with};
 use crate::sidecar_set::weight;
 use crate::validation::conflicts::Reach;

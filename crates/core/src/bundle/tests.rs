@@ -10,7 +10,7 @@ use super::sections::{Tag, number};
 use super::write::text_of;
 use super::*;
 use crate::controller_revision::ControllerRevision;
-use crate::select::compiled::CompiledSet;
+use crate::sidecar_set::compiled::CompiledSet;
 use crate::sidecar_set::decode::decode;
 use crate::sidecar_set::prepare::prepared;
 

@@ -11,9 +11,9 @@ use super::sections::{self, Tag, stored};
 use crate::hash;
 use crate::json::{self, Object};
 use crate::names;
-use crate::select::compiled::{CompiledSet, Scope};
 use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::{CompiledSet, Scope};
 use crate::sidecar_set::prepare::{prepared, stamp};
 
 /// How long the dictionary may be, in bytes. What is best depends on the sets, so all are tried: the longer, the shorter the

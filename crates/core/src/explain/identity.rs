@@ -14,7 +14,6 @@ use crate::json;
 use crate::lookup::Lookup;
 use crate::outcome::{Outcome, Verdict};
 use crate::pod::{self, Pod};
-use crate::select::compiled::CompiledSet;
 use crate::select::{self, Query, Sources};
 use crate::service_account::decide::{Asking, Decision, Token};
 use crate::service_account::declared::{Mode, OnConflict};
@@ -22,6 +21,7 @@ use crate::service_account::existence::{Existence, exists};
 use crate::service_account::tokens::{self, Owners, Settled};
 use crate::service_account::{merged, names};
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::CompiledSet;
 
 /// What becomes of the identity of a Pod in which some sidecar asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::field::FieldPath;
 use crate::json;
 use crate::lookup::Lookup;
 use crate::names;
-use crate::select::compiled::{CompiledSet, Namespaces, Scope};
 use crate::select::{self, Query};
 use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::{CompiledSet, Namespaces, Scope};
 
 /// Every reason why `set`, compiled of `manifest`, does not match; empty where it does, or where it might and the Pod
 /// is refused for that.

@@ -20,10 +20,10 @@ use crate::admission::pod::{self as admission, Context, PodRequest};
 use crate::lookup::Memo;
 use crate::outcome::{Outcome, Verdict};
 use crate::pod::Pod;
-use crate::select::compiled::CompiledSet;
 use crate::select::{self, Query, Sources};
 use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::CompiledSet;
 
 /// What admission does to a Pod, and why.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,8 @@ use crate::inject::container::{self, List};
 use crate::inject::{clash, readmission};
 use crate::json;
 use crate::pod::{self, Pod};
-use crate::sidecar_set::{self, SidecarSet};
+use crate::sidecar;
+use crate::sidecar_set::SidecarSet;
 
 /// What becomes of a part of a `SidecarSet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,7 +124,7 @@ fn containers(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Containe
                 half_of: (name != base).then(|| base.to_owned()),
                 name,
                 list: kind,
-                is_native: kind == List::Init && sidecar_set::is_native(sidecar),
+                is_native: kind == List::Init && sidecar::is_native(sidecar),
                 index,
                 of: has.len(),
                 fate,

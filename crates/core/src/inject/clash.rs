@@ -12,7 +12,8 @@ use super::records::{Record, Records};
 use crate::field::FieldPath;
 use crate::outcome::Reason;
 use crate::pod::{self, Pod};
-use crate::sidecar_set::{self, SidecarSet};
+use crate::sidecar;
+use crate::sidecar_set::SidecarSet;
 
 /// Every name that two sidecars, or a sidecar and the Pod, both want.
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {
@@ -91,7 +92,7 @@ impl<'a> There<'a> {
             return Some(other);
         }
         // Plain init containers are never listed (M-28): for them the variable that every sidecar has must do.
-        let is_plain_init = list == List::Init && !sidecar_set::is_native(sidecar);
+        let is_plain_init = list == List::Init && !sidecar::is_native(sidecar);
         let is_listed = ours.listed.contains(pod::name(sidecar));
         let is_ours = |container: &Value| {
             if is_plain_init { ours.has_record && pod::is_injected(container) } else { is_listed }

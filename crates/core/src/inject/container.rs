@@ -8,7 +8,7 @@ use super::sources::Taken;
 use crate::json;
 use crate::names;
 use crate::pod;
-use crate::sidecar_set;
+use crate::sidecar;
 use crate::unique;
 
 /// Fields of a sidecar that are no fields of a container (section 1.3).
@@ -60,7 +60,7 @@ impl Sidecar {
 
 /// Whether a sidecar becomes a hot-upgrade pair: only containers and native init containers do (M-21).
 pub fn is_pair(sidecar: &Value, list: List) -> bool {
-    sidecar_set::is_hot_upgrade(sidecar) && (list == List::Containers || sidecar_set::is_native(sidecar))
+    sidecar::is_hot_upgrade(sidecar) && (list == List::Containers || sidecar::is_native(sidecar))
 }
 
 /// The names of the containers that a sidecar becomes in a Pod: its own, or those of its halves.

@@ -28,7 +28,8 @@ use crate::json::{self, Object};
 use crate::names;
 use crate::outcome::Reason;
 use crate::pod::{self, Pod};
-use crate::sidecar_set::{self, SidecarSet};
+use crate::sidecar;
+use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 
 /// What injection depends on besides the Pod and the sets.
@@ -183,7 +184,7 @@ impl<'a> Plan<'a> {
                         continue;
                     }
                 };
-                if list == List::Containers || sidecar_set::is_native(sidecar) {
+                if list == List::Containers || sidecar::is_native(sidecar) {
                     listed.insert(pod::name(sidecar).to_owned());
                 }
                 sidecars += 1;

@@ -14,7 +14,8 @@ use crate::json;
 use crate::outcome::Reason;
 use crate::pattern::{EFFORT_MAX, Pattern};
 use crate::pod::{self, Pod};
-use crate::sidecar_set::{self, SidecarSet};
+use crate::sidecar;
+use crate::sidecar_set::SidecarSet;
 
 /// The Pod's containers that a policy may look at: native init containers, then containers, without those that a
 /// `SidecarSet` in effect brings (E-1).
@@ -43,7 +44,7 @@ impl<'a> Targets<'a> {
         let mut containers = Vec::new();
         for (list, is_init) in [(pod.init_containers(), true), (pod.containers(), false)] {
             for container in list {
-                if (!is_init || sidecar_set::is_native(container)) && !names.contains(pod::name(container)) {
+                if (!is_init || sidecar::is_native(container)) && !names.contains(pod::name(container)) {
                     containers.push(container);
                 }
             }

@@ -9,7 +9,6 @@ use crate::admission::identity::{self, Identities};
 use crate::json;
 use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::pod::Pod;
-use crate::select::compiled::CompiledSet;
 use crate::select::{self, Query};
 use crate::service_account::decide::{self, Asking};
 use crate::service_account::declared::{Mode, OnConflict};
@@ -17,6 +16,7 @@ use crate::service_account::rules::{Otherwise, Rules};
 use crate::service_account::tokens::Owners;
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::CompiledSet;
 
 /// What a Pod needs that only a controller can make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 mod container;
 mod decode;
 mod emit;
+mod header;
 mod meta;
 mod pod;
 mod reference;
@@ -25,6 +26,7 @@ mod volume_legacy;
 pub use self::container::{SIDECAR_CONTAINER, VOLUME_MOUNT};
 pub use self::decode::decode;
 pub use self::emit::{Style, to_string, write_object, write_objects, write_objects_finding};
+pub use self::header::expect_text;
 pub use self::meta::{CONTROLLER_REVISION, LABEL_SELECTOR, OBJECT_META};
 pub use self::pod::POD;
 pub use self::shape::check_shape;

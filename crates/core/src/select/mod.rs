@@ -1,6 +1,5 @@
 //! Which `SidecarSet`s a Pod gets, and in which revision (section 4, 5.1).
 
-pub mod compiled;
 pub mod draw;
 pub mod revision;
 
@@ -8,7 +7,6 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use self::compiled::{CompiledSet, Namespaces};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::json::{self, Object};
@@ -16,6 +14,7 @@ use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::Reason;
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::{CompiledSet, Namespaces};
 use crate::unique;
 
 /// A Pod that looks for its `SidecarSet`s.

@@ -1,19 +1,20 @@
 //! Admission of a SidecarSet, as far as it is about identity (`serviceaccounts.md` A3, A7, E5).
 
-use super::author::{self, Author, Inquiry, NAMESPACES_MAX};
+use super::author::{self, Inquiry, NAMESPACES_MAX};
 use super::changes;
 use super::conflicts;
 use super::declared::{ACCOUNT, Declared, path};
 use super::existence::{Existence, exists};
 use super::rules::Rules;
 use super::validation::{self, Findings};
-use crate::admission::World;
+use crate::authorizer::Author;
 use crate::field::FieldError;
 use crate::json;
 use crate::lookup::Lookup;
 use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
 use crate::validation::conflicts::Claims;
+use crate::world::World;
 
 /// A SidecarSet that is about to be stored.
 #[derive(Clone, Copy)]

@@ -6,17 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::declared::{Declared, FIELDS, PERMISSIONS};
 use super::denied::Denied;
-use super::permissions::{self, Atom, Permission};
 use super::rules::Rules;
+use crate::authorizer::{Author, Authorizer, Question};
 use crate::field::FieldPath;
-use crate::json;
 use crate::outcome::Reason;
-use crate::select::compiled::{CompiledSet, Scope};
+use crate::rbac::{self, Atom, Permission};
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::{CompiledSet, Scope};
 
 /// More questions than this are not asked in one request (P3).
 const QUESTIONS_MAX: usize = 256;
@@ -26,57 +24,6 @@ const QUESTION_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BUDGET: Duration = Duration::from_millis(600);
 /// Existence is asked for in at most this many namespaces (A5-1).
 pub const NAMESPACES_MAX: usize = 8;
-
-/// A SubjectAccessReview.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Question {
-    /// Who.
-    pub user: String,
-    /// The groups of the user.
-    pub groups: Vec<String>,
-    /// Where; `""` is everywhere.
-    pub namespace: String,
-    /// What.
-    pub atom: Atom,
-}
-
-/// Somebody who knows who may do what.
-pub trait Authorizer {
-    /// Whether it is allowed; `Err` where nobody could be asked, with what to do.
-    fn allows(&self, question: &Question) -> Result<bool, String>;
-}
-
-/// The author of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Author {
-    /// `userInfo.username`.
-    pub user: String,
-    /// `userInfo.groups`.
-    pub groups: Vec<String>,
-}
-
-impl Author {
-    /// The author, from the `userInfo` of an AdmissionRequest.
-    pub fn of(user_info: &Value) -> Self {
-        let mut groups = Vec::new();
-        for group in json::texts(user_info, &["groups"]) {
-            groups.push(group.to_owned());
-        }
-        Self { user: json::text(user_info, &["username"]).to_owned(), groups }
-    }
-
-    /// The author that a Pod of this ServiceAccount is.
-    fn service_account(namespace: &str, name: &str) -> Self {
-        Self {
-            user: format!("system:serviceaccount:{namespace}:{name}"),
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-                "system:authenticated".to_owned(),
-            ],
-        }
-    }
-}
 
 /// Asks each question once, for as long as there is time.
 pub struct Inquiry<'a> {
@@ -137,7 +84,7 @@ pub fn denied(set: &str, declared: &Declared, rules: &Rules) -> Vec<Reason> {
     let listed = rules.denied();
     let denied = Denied::of(&listed);
     for (index, rule) in declared.permissions.iter().enumerate() {
-        let permissions = permissions::permissions([rule]);
+        let permissions = rbac::permissions([rule]);
         let hit = permissions.iter().find_map(|one| Some((*one, denied.denial(*one)?)));
         if let Some((permission, entry)) = hit {
             let (granted, listed) = (shown(permission), shown(entry.as_permission()));
@@ -168,7 +115,7 @@ pub fn check(
             "split the SidecarSet, or name fewer permissions or namespaces",
         )]
     };
-    let atoms = permissions::reduced(&permissions::permissions(&declared.permissions));
+    let atoms = rbac::reduced(&rbac::permissions(&declared.permissions));
     if atoms.len().saturating_mul(namespaces.len()) > QUESTIONS_MAX {
         return too_many();
     }

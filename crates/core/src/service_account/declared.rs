@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names;
-use super::permissions::{self, Oversize, PolicyRule, listed};
 use crate::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, FieldPath};
 use crate::format;
 use crate::json;
+use crate::rbac::{self, Oversize, PolicyRule, listed};
 use crate::sidecar_set::SidecarSet;
 
 /// How the sidecars get their identity (G, Fields).
@@ -354,7 +354,7 @@ pub(crate) fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<Policy
         return Err(vec![FieldError::wrong_type(at, "a list of PolicyRules", rules)]);
     };
     // Each rule counts, whatever is in it: more than this are too many, and are not read (E18).
-    if list.len() > permissions::COMBINATIONS_MAX {
+    if list.len() > rbac::COMBINATIONS_MAX {
         return Err(vec![too_large(Oversize::Combinations, at)]);
     }
     let mut errors = Vec::new();
@@ -366,7 +366,7 @@ pub(crate) fn read_rules(rules: &Value, at: &FieldPath<'_>) -> Result<Vec<Policy
     }
     let rules: Vec<PolicyRule> =
         serde_path_to_error::deserialize(rules).map_err(|error| vec![FieldError::undecodable(at, &error)])?;
-    permissions::check_size(&rules).map_err(|oversize| vec![too_large(oversize, at)])?;
+    rbac::check_size(&rules).map_err(|oversize| vec![too_large(oversize, at)])?;
     Ok(rules)
 }
 

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::permissions::{Atom, Permission, Wildcards};
 use crate::index::index;
+use crate::rbac::{Atom, Permission, Wildcards};
 
 /// A list of denied permissions, indexed: a SidecarSet may ask for as many permissions as the list has entries, and to compare
 /// each with each takes seconds (E18).

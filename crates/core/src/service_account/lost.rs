@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::permissions::{Atom, PolicyRule, permissions, reduced, uncovered};
 use crate::json;
+use crate::rbac::{Atom, PolicyRule, permissions, reduced, uncovered};
 
 /// What is bound to an account, and is not listed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,18 +4,18 @@ use serde_json::{Value, json};
 
 use super::decide::Asking;
 use super::names;
-use super::permissions::{self, PolicyRule};
 use crate::field::shortened;
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::{Code, Reason};
+use crate::rbac::{self, PolicyRule};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: &str = "Role";
 
 /// The rules that the merged Role of these sets has to hold (G3).
 pub fn rules(sets: &[&Asking]) -> Vec<PolicyRule> {
-    permissions::normalised(sets.iter().flat_map(|set| &set.declared.permissions))
+    rbac::normalised(sets.iter().flat_map(|set| &set.declared.permissions))
 }
 
 /// Checks ServiceAccount, Role and RoleBinding called `name` in `namespace`, in this order, up to the first that is
@@ -32,8 +32,8 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
         let problem = format!("{object}, merged for the SidecarSets {annotation}, {problem}");
         Reason::new(code, "spec.serviceAccountName", problem, remedy)
     };
-    if permissions::check_size(sets.iter().flat_map(|set| &set.declared.permissions)).is_err() {
-        let problem = format!("would hold more than {} permissions", permissions::COMBINATIONS_MAX);
+    if rbac::check_size(sets.iter().flat_map(|set| &set.declared.permissions)).is_err() {
+        let problem = format!("would hold more than {} permissions", rbac::COMBINATIONS_MAX);
         let remedy = "grant less in the SidecarSets, or let fewer of them match the same Pod";
         return Err(refusal(ROLE, &problem, remedy, Code::Forbidden));
     }
@@ -61,7 +61,7 @@ pub fn ready(name: &str, sets: &[&Asking], namespace: &str, lookup: &dyn Lookup)
             return Err(wait("is about to be collected"));
         }
         let as_expected = match kind {
-            ROLE => permissions::of_role(&found).is_ok_and(|found| found == rules(sets)),
+            ROLE => rbac::of_role(&found).is_ok_and(|found| found == rules(sets)),
             "RoleBinding" => binds(&found, name, namespace),
             _ => true,
         };

@@ -10,14 +10,14 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::Deserializer;
 
-use super::glob::Glob;
-use super::permissions::{self, Atom};
 use super::tokens::Drivers;
+use crate::glob::Glob;
 use crate::index::index;
+use crate::rbac::{self, Atom};
 #[cfg(feature = "schema")]
-use crate::settings::denied::DeniedRule;
-use crate::settings::denied::{self, at_least_one};
-use crate::settings::text::{Name, User, all_checked, checked};
+use crate::service_account::deny_permissions::DeniedRule;
+use crate::service_account::deny_permissions::{self, at_least_one};
+use crate::text::{Name, User, all_checked, checked};
 
 /// CSI drivers that are known not to ask for tokens of the Pods that mount their volumes (E19): the manifests that their
 /// projects install have no `tokenRequests` and no value that adds it, and their code reads no
@@ -151,9 +151,9 @@ pub struct Rules {
     /// What no SidecarSet may grant, whoever writes it, and what no account that it names may do. Your list replaces this
     /// one.
     // P4; see [`Rules::denied`]
-    #[serde(deserialize_with = "denied::atoms")]
+    #[serde(deserialize_with = "deny_permissions::atoms")]
     #[cfg_attr(feature = "schema", schemars(
-        with = "Vec<DeniedRule>", extend("default" = permissions::denied_rules())
+        with = "Vec<DeniedRule>", extend("default" = rbac::denied_rules())
     ))]
     pub deny_permissions: Option<Vec<Atom>>,
     /// What happens to new Secrets of the type `kubernetes.io/service-account-token`, whose tokens do not expire. A Secret
@@ -209,7 +209,7 @@ const EFFORT_MAX: usize = 8_000_000;
 impl Rules {
     /// What nobody may grant (P4).
     pub fn denied(&self) -> Cow<'_, [Atom]> {
-        self.deny_permissions.as_deref().map_or_else(|| permissions::denied_by_default().into(), Cow::Borrowed)
+        self.deny_permissions.as_deref().map_or_else(|| rbac::denied_by_default().into(), Cow::Borrowed)
     }
 
     /// E1: whether no Pod of this namespace gets an identity.

@@ -4,17 +4,13 @@
 //! run it. Types that serde derives say what the shape is; the JSON Schema of the settings comes from the same types. [`Settings::validate`] is about sense, `SidecarSet` by `SidecarSet` and between them; it belongs to
 //! `validate_settings` alone, since a Pod gets a `SidecarSet` as it stands.
 
-pub mod bundle_ref;
-pub(crate) mod denied;
 mod manifests;
 mod raw;
 mod rivals;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod shape;
-pub mod shoots;
 mod strict;
-pub(crate) mod text;
 mod validate;
 mod whitelist;
 
@@ -27,14 +23,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bundle::config_map::Choice;
+use crate::bundle::source::BundleSource;
 use crate::bundle::{Bundle, BundleError};
 use crate::controller_revision::ControllerRevision;
 use crate::field::FieldError;
 use crate::gates::Gates;
 use crate::service_account::rules::Rules;
+use crate::shoot::settings::ShootSettings;
 use crate::sidecar_set::SidecarSet;
-use bundle_ref::BundleSource;
-use shoots::ShootSettings;
 
 /// Where OpenKruise keeps its configuration, unless told otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";

@@ -6,21 +6,21 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::bundle_ref::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
 use super::shape::read;
-use super::shoots::ShootSettings;
-use super::text::{Label, checked};
 use super::whitelist::Whitelist;
 use super::{BorrowedSettings, Role, SYSTEM_NAMESPACE, manifests};
 use crate::bundle::Bundle;
+use crate::bundle::source::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
 use crate::controller_revision::ControllerRevision;
 use crate::duration::Duration;
 use crate::field::{Cause, FieldError, FieldErrors as _};
 use crate::gates::Gates;
 use crate::json;
 use crate::service_account::rules::Rules;
+use crate::shoot::settings::ShootSettings;
 use crate::sidecar_set::decode::decode as decode_sidecar_set;
 use crate::sidecar_set::weight;
+use crate::text::{Label, checked};
 
 const SIDECAR_SETS: &str = "sidecarSets";
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";

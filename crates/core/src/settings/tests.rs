@@ -1,12 +1,13 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::bundle_ref::{ConfigMapName, OnUnavailable};
 use super::*;
+use crate::bundle::source::{ConfigMapName, OnUnavailable};
+use crate::glob::Glob;
 use crate::names;
-use crate::service_account::glob::Glob;
-use crate::service_account::permissions::Atom;
+use crate::rbac::Atom;
 use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
+use crate::shoot::settings::{ManagedIssuer, Migration};
 
 fn glob(text: &str) -> Glob {
     text.parse().unwrap()
@@ -408,8 +409,8 @@ fn shoots_are_decoded() {
         paths: ["a.b.serviceAccountConfig", "c.serviceAccountConfig", "d.serviceAccountConfig"]
             .map(str::to_owned)
             .into(),
-        migration: shoots::Migration::Deny,
-        managed_issuer: shoots::ManagedIssuer::Unsupported,
+        migration: Migration::Deny,
+        managed_issuer: ManagedIssuer::Unsupported,
     };
     assert_eq!(decoded(all), expected);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Judgement, SHOWN, shown};
 use crate::field::{FieldErrors, FieldPath};
 use crate::json;
-use crate::settings::shoots::ManagedIssuer;
+use crate::shoot::settings::ManagedIssuer;
 
 const ANNOTATION: &str = "authentication.gardener.cloud/issuer";
 const MANAGED: &str = "managed";

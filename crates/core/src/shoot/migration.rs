@@ -11,7 +11,7 @@ use super::config::Signer;
 use super::{Change, Judgement, SHOWN, shown};
 use crate::field::FieldErrors;
 use crate::json;
-use crate::settings::shoots::Migration;
+use crate::shoot::settings::Migration;
 
 /// On a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
 const ACKNOWLEDGED: &str = "pillion.dev/acknowledge-removed-issuer";

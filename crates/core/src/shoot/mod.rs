@@ -1,6 +1,6 @@
 //! What a Gardener Shoot may say about its ServiceAccount tokens (serviceaccounts.md, D and G).
 //!
-//! The object holds a `serviceAccountConfig` below one path (or several, [`crate::settings::shoots`]), and
+//! The object holds a `serviceAccountConfig` below one path (or several, [`crate::shoot::settings`]), and
 //! annotations. Each rule looks at what is written now and what was before: [`judge`] collects everything that is
 //! wrong (D1 to D19) and everything that its author should know (W1 to W7, D21).
 
@@ -8,6 +8,7 @@ mod config;
 mod issuers;
 mod managed;
 mod migration;
+pub mod settings;
 mod tokens;
 pub mod url;
 
@@ -17,7 +18,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
-use crate::settings::shoots::ShootSettings;
+use crate::shoot::settings::ShootSettings;
 use config::{Config, Signer};
 
 /// The most `acceptedIssuers` whose texts are looked at (`serviceaccounts.md` E18). kube-apiserver compares every token with

@@ -3,7 +3,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::settings::shoots::{ManagedIssuer, Migration};
+use crate::shoot::settings::{ManagedIssuer, Migration};
 
 mod issuers;
 mod managed;

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::{REVISION, SidecarSet, convert};
 use crate::field::{FieldError, FieldPath};
-use crate::format;
 use crate::json;
-use crate::schema::{self, REVISION_SPEC, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use crate::schema::{self, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema, expect_text};
 
 /// The versions of a `SidecarSet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,39 +97,6 @@ pub fn decode(mut object: Value) -> Result<Decoded, Vec<FieldError>> {
     let Some(version) = version.filter(|_| errors.is_empty()) else { return Err(errors) };
     schema::decode(&mut object, version.schema(), &root, &mut errors);
     if errors.is_empty() { Ok(Decoded { version, object }) } else { Err(errors) }
-}
-
-/// Decodes the `data` of a ControllerRevision of a `SidecarSet` into the `spec` that it keeps: `containers`,
-/// `initContainers`, `volumes`, `imagePullSecrets` and `patchPodMetadata`, absent where the revision says `null`.
-/// Other keys, `$patch` among them, are left out (M-6).
-///
-/// # Errors
-/// Every error, with its path below `data`: `spec` is missing, or a type is wrong.
-pub fn decode_revision_spec(data: &Value) -> Result<Value, Vec<FieldError>> {
-    let path = FieldPath::new("data.spec");
-    let Some(spec) = json::at(data, &["spec"]).filter(|spec| !spec.is_null()) else {
-        return Err(vec![FieldError::required(path, "the revision holds no spec of a SidecarSet")]);
-    };
-    let mut spec = spec.clone();
-    if let Value::Object(spec) = &mut spec {
-        spec.retain(|key, _| REVISION_SPEC.field(key).is_some());
-    }
-    let mut errors = Vec::new();
-    schema::decode(&mut spec, &REVISION_SPEC, &path, &mut errors);
-    if errors.is_empty() { Ok(spec) } else { Err(errors) }
-}
-
-/// Checks that the text at `key` is one of `supported`.
-pub(crate) fn expect_text(object: &Value, key: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
-    let path = FieldPath::new(key);
-    match json::at(object, &[key]) {
-        None | Some(Value::Null) => {
-            errors.push(FieldError::required(path, format!("must be {}", format::joined(supported, " or "))));
-        }
-        Some(Value::String(text)) if supported.contains(&text.as_str()) => {}
-        Some(Value::String(text)) => errors.push(FieldError::not_supported(path, text, supported)),
-        Some(other) => errors.push(FieldError::not_supported(path, json::shown(other), supported)),
-    }
 }
 
 #[cfg(test)]
@@ -250,31 +216,5 @@ mod tests {
             "spec": {"namespace": ["unknown here"], "customVersion": "v2"},
         });
         assert_eq!(decode(object.clone()).unwrap().into_sidecar_set().into_value(), object);
-    }
-
-    #[test]
-    fn r2_a_revision_spec_has_its_five_keys() {
-        let data = json!({"spec": {
-            "$patch": "replace", "containers": [{"name": "a", "image": null}], "initContainers": null,
-            "volumes": [{"name": "v", "new": null}], "imagePullSecrets": [], "patchPodMetadata": null,
-            "updateStrategy": 5,
-        }});
-        assert_eq!(
-            decode_revision_spec(&data).unwrap(),
-            json!({"containers": [{"name": "a"}], "volumes": [{"name": "v", "new": null}], "imagePullSecrets": []})
-        );
-    }
-
-    #[rstest]
-    #[case::nothing(json!(null), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
-    #[case::no_object(json!("spec"), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
-    #[case::no_spec(json!({"spec": null}), "data.spec: Required value: the revision holds no spec of a SidecarSet")]
-    #[case::spec_is_text(json!({"spec": "x"}), "data.spec: Invalid value: must be an object, found a string")]
-    #[case::type_error(
-        json!({"spec": {"volumes": [{"name": 1}]}}),
-        "data.spec.volumes[0].name: Invalid value: must be a string, found a number; put it in quotes"
-    )]
-    fn revisions_that_hold_something_else_are_refused(#[case] data: Value, #[case] expected: &str) {
-        assert_eq!(texts(&decode_revision_spec(&data).unwrap_err()), [expected]);
     }
 }

@@ -1,5 +1,6 @@
 //! A `SidecarSet`: decoded, in its v1beta1 form, still JSON.
 
+pub mod compiled;
 pub mod convert;
 pub mod decode;
 pub mod defaults;
@@ -106,14 +107,4 @@ impl SidecarSet {
         let base = self.annotation(names::BASE);
         (self.annotation(names::CANARY) == "true" && !base.is_empty()).then_some(base)
     }
-}
-
-/// Whether a container is a native sidecar: an init container whose `restartPolicy` is `Always` (section 1.3).
-pub fn is_native(init_container: &Value) -> bool {
-    json::text(init_container, &["restartPolicy"]) == "Always"
-}
-
-/// Whether a container is replaced by a pair when it is upgraded (M-21).
-pub fn is_hot_upgrade(container: &Value) -> bool {
-    json::text(container, &["upgradeStrategy", "upgradeType"]) == "HotUpgrade"
 }

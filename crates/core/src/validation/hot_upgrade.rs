@@ -2,7 +2,7 @@
 
 use crate::field::{FieldError, FieldErrors as _};
 use crate::node::Node;
-use crate::sidecar_set::{is_hot_upgrade, is_native};
+use crate::sidecar::{is_hot_upgrade, is_native};
 
 /// A container that is replaced by a pair needs an image for the half that idles; without one, no Pod could start.
 /// Plain init containers are never replaced.

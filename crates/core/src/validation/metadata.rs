@@ -1,15 +1,13 @@
 //! `metadata` (V-2): the name rule of `SidecarSet`s, and what the API machinery asks of every object.
 
+use crate::annotations;
 use crate::field::{FieldError, FieldErrors};
 use crate::format;
-use crate::json;
-use crate::node::{Node, lower_case};
+use crate::node::Node;
 use crate::selector;
 
 /// The longest name of a `SidecarSet`.
 const NAME_MAX: usize = 63;
-/// All annotations together, keys and values, in bytes.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
 /// The longest name of a field manager, in bytes.
 const MANAGER_MAX: usize = 128;
 /// The longest name of a subresource, in bytes.
@@ -29,7 +27,7 @@ pub(super) fn check(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
         metadata.invalid_number("generation", "must not be negative", errors);
     }
     selector::check_labels(metadata, "labels", errors);
-    check_annotations(metadata, errors);
+    annotations::check(metadata, errors);
     check_owners(metadata, errors);
     check_finalizers(metadata, errors);
     check_managed_fields(metadata, errors);
@@ -43,19 +41,6 @@ fn check_name(metadata: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) 
     }
     if name.len() > NAME_MAX {
         metadata.invalid(key, "must be no more than 63 characters", errors);
-    }
-}
-
-/// Checks the annotations of an object: their keys, whose case does not matter, and the size of all of them together.
-pub(super) fn check_annotations(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    let at = object.at("annotations");
-    let mut size = 0_usize;
-    for (key, value) in json::string_map(object.value, &["annotations"]) {
-        size = size.saturating_add(key.len()).saturating_add(value.len());
-        errors.wrong(&at, key, format::qualified_name(&lower_case(key)));
-    }
-    if size > ANNOTATIONS_MAX {
-        errors.too_long(&at, ANNOTATIONS_MAX);
     }
 }
 

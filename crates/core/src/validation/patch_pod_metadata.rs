@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::annotations;
 use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::node::Node;
@@ -11,7 +12,7 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let mut keys = BTreeSet::new();
     for patch in spec.items("patchPodMetadata") {
         if json::object(patch.value, &["annotations"]).is_some_and(|map| !map.is_empty()) {
-            super::metadata::check_annotations(&patch, errors);
+            annotations::check(&patch, errors);
         } else {
             errors.required(&patch.at("annotations"), "list the annotations to patch");
         }

@@ -7,7 +7,7 @@ use crate::field::{FieldError, FieldErrors};
 use crate::json;
 use crate::node::Node;
 use crate::pattern::Pattern;
-use crate::sidecar_set::is_native;
+use crate::sidecar::is_native;
 
 /// Checks the policy of every container that has one.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {

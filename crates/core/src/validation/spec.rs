@@ -3,7 +3,8 @@
 use crate::field::{FieldError, FieldErrors};
 use crate::node::Node;
 use crate::selector;
-use crate::sidecar_set::{SidecarSet, is_native};
+use crate::sidecar::is_native;
+use crate::sidecar_set::SidecarSet;
 
 /// Where injected containers may go.
 const INJECT_POLICIES: [&str; 2] = ["BeforeAppContainer", "AfterAppContainer"];

@@ -150,6 +150,6 @@ fn clashes(case: &Case) -> BTreeSet<String> {
 fn is_hot_upgrade(manifest: &Value, base: &str) -> bool {
     ["containers", "initContainers"].iter().any(|list| {
         let sidecars = json::items(manifest, &["spec", list]).iter();
-        sidecars.filter(|sidecar| json::text(sidecar, &["name"]) == base).any(sidecar_set::is_hot_upgrade)
+        sidecars.filter(|sidecar| json::text(sidecar, &["name"]) == base).any(sidecar::is_hot_upgrade)
     })
 }

@@ -2,8 +2,8 @@
 
 use pillion_core::field::FieldError;
 use pillion_core::json;
-use pillion_core::settings::shoots::ShootSettings;
 use pillion_core::shoot;
+use pillion_core::shoot::settings::ShootSettings;
 use serde_json::Value;
 
 use super::documents::{Document, Role};

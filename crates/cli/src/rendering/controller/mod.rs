@@ -5,8 +5,8 @@ mod rights;
 use std::collections::BTreeSet;
 
 use pillion_controller::selection::{self, Name};
+use pillion_core::rbac::{self, PolicyRule};
 use pillion_core::service_account::declared::{Declared, OnConflict};
-use pillion_core::service_account::permissions::{self, PolicyRule};
 use pillion_core::settings::Settings;
 use serde_json::{Value, json};
 

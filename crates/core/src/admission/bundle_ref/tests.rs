@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::admission::admit;
+use crate::authorizer::{Authorizer, Question};
 use crate::bundle::config_map::{TEXT_MAX, TIME, write};
+use crate::bundle::source::ConfigMapName;
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
 use crate::outcome::Verdict;
 use crate::request::Request;
-use crate::service_account::author::{Authorizer, Question};
 use crate::settings::Settings;
-use crate::settings::bundle_ref::ConfigMapName;
 use crate::sidecar_set::decode::decode;
 use crate::time::Timestamp;
 

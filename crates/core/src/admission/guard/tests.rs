@@ -7,9 +7,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::authorizer::{Authorizer, Question};
 use crate::gates::Gates;
 use crate::lookup::{Answer, Failure, ObjectRef};
-use crate::service_account::author::{Authorizer, Question};
 use crate::service_account::rules::Rules;
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;

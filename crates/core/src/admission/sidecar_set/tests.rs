@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use std::time::Duration;
 
+use crate::authorizer::{Authorizer, Question};
 use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
-use crate::service_account::author::{Authorizer, Question};
 use crate::time::Timestamp;
 use crate::{hash, names};
 

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
+use crate::bundle::source::ConfigMapName;
 use crate::bundle::{self, Bundle};
 use crate::hash;
-use crate::select::compiled::{CompiledSet, Scope};
-use crate::settings::bundle_ref::ConfigMapName;
 use crate::sidecar_set::SidecarSet;
+use crate::sidecar_set::compiled::{CompiledSet, Scope};
 use crate::time::Timestamp;
 
 /// The longest bundle for one ConfigMap, in bytes: the API server takes 1 MiB of data, keys included.

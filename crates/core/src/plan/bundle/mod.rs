@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use super::Step;
 use crate::bundle::config_map;
+use crate::bundle::source::{BundleSource, ConfigMapName};
 use crate::controller_revision::ControllerRevision;
 use crate::settings::Settings;
-use crate::settings::bundle_ref::{BundleSource, ConfigMapName};
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 

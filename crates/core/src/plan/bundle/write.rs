@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{Obstacle, Seen};
 use crate::bundle::config_map::{self, BUNDLE, GENERATION, SHARDS, TIME, shard_name};
+use crate::bundle::source::ConfigMapName;
 use crate::bundle::{Bundle, FAMILY};
 use crate::json;
 use crate::lookup::ObjectRef;
 use crate::plan::Step;
-use crate::settings::bundle_ref::ConfigMapName;
 use crate::sidecar_set::SidecarSet;
 use crate::time::Timestamp;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::author::{Authorizer, Question};
 use super::*;
+use crate::authorizer::{Authorizer, Question};
 use crate::lookup::{Answer, Failure, ObjectRef};
 use crate::sidecar_set::prepare::prepared;
 use crate::time::Timestamp;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -19,7 +19,7 @@ impl Cluster {
     fn with(grants: &[(&str, Value)]) -> Self {
         let grants = grants.iter().flat_map(|(namespace, rule)| {
             let rule = serde_json::from_value(rule.clone()).unwrap();
-            permissions::atoms([&rule]).into_iter().map(|atom| ((*namespace).to_owned(), atom))
+            rbac::atoms([&rule]).into_iter().map(|atom| ((*namespace).to_owned(), atom))
         });
         Self { grants: grants.collect(), asked: RefCell::default(), broken: false }
     }

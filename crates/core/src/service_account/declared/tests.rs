@@ -133,7 +133,7 @@ fn fields_of_another_shape_are_refused(#[case] spec: Value, #[case] error: &str)
 
 #[test]
 fn e18_what_is_wrong_with_many_rules_or_fields_has_a_limit() {
-    let many = vec![Value::Null; permissions::COMBINATIONS_MAX + 1];
+    let many = vec![Value::Null; rbac::COMBINATIONS_MAX + 1];
     let many = errors(json!({"serviceAccountPermissions": many}), json!({}));
     assert!(many.len() == 1 && many[0].starts_with("spec.serviceAccountPermissions: Too many: "), "{many:?}");
     let rule: Value = (0..2 * ERRORS_MAX).map(|index| (index.to_string(), Value::Null)).collect();

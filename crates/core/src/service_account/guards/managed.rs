@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Findings, is_exempt, is_terminating, name, reserved};
+use crate::authorizer::Author;
 use crate::format;
 use crate::json;
 use crate::lookup::Lookup;
+use crate::operation::Operation;
 use crate::outcome::Reason;
-use crate::request::Operation;
-use crate::service_account::author::Author;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
 

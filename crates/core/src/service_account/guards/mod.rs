@@ -10,8 +10,8 @@ pub mod template;
 
 use serde_json::Value;
 
-use super::author::Author;
 use super::rules::Rules;
+use crate::authorizer::Author;
 use crate::json;
 use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::outcome::Reason;

@@ -2,8 +2,8 @@
 
 use pillion_core::bundle::Bundle;
 use pillion_core::bundle::config_map::{self, Fault, GENERATION};
+use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::json;
-use pillion_core::settings::bundle_ref::ConfigMapName;
 use serde_json::Value;
 
 use super::super::documents::Document;

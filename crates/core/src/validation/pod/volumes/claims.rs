@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
+use crate::annotations;
 use crate::field::{FieldError, FieldErrors};
 use crate::format;
 use crate::json;
 use crate::node::Node;
 use crate::quantity::Quantity;
 use crate::selector;
-use crate::validation::metadata::check_annotations;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const ALONE: &str = "ReadWriteOncePod";
@@ -45,7 +45,7 @@ pub(super) fn check_ephemeral(source: &Node<'_, '_>, errors: &mut Vec<FieldError
 }
 
 fn check_metadata(metadata: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    check_annotations(metadata, errors);
+    annotations::check(metadata, errors);
     selector::check_labels(metadata, "labels", errors);
     for key in NOT_IN_TEMPLATES {
         let set = match metadata.raw(key) {

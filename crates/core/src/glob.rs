@@ -1,23 +1,20 @@
 //! Globs of names.
 
-use crate::settings::text::{check_length, checked_text};
-
-/// The longest glob, and the longest text that one matches, in bytes: a namespace, a slash and a name are less.
-pub const GLOB_MAX: usize = 512;
+use crate::text::{LENGTH_MAX, check_length, checked_text};
 
 checked_text!(
     /// A pattern of names: `*` is any number of characters, `?` is one. It has at least one byte and at most
-    /// [`GLOB_MAX`].
+    /// [`LENGTH_MAX`].
     #[cfg_attr(feature = "schema", schemars(extend("minLength" = 1)))]
     Glob,
     check_length
 );
 
 impl Glob {
-    /// Whether it matches a whole text. No text of more than [`GLOB_MAX`] bytes is matched: the work is the product of
+    /// Whether it matches a whole text. No text of more than [`LENGTH_MAX`] bytes is matched: the work is the product of
     /// both lengths.
     pub fn matches(&self, text: &str) -> bool {
-        if text.len() > GLOB_MAX {
+        if text.len() > LENGTH_MAX {
             return false;
         }
         let (mut glob, mut text) = (self.as_str().chars(), text.chars());
@@ -78,9 +75,9 @@ mod tests {
 
     #[test]
     fn e18_globs_and_texts_have_a_limit() {
-        assert!("".parse::<Glob>().is_err() && "*".repeat(GLOB_MAX + 1).parse::<Glob>().is_err());
-        let glob: Glob = "*".repeat(GLOB_MAX).parse().unwrap();
-        assert!(glob.matches(&"x".repeat(GLOB_MAX)) && !glob.matches(&"x".repeat(GLOB_MAX + 1)));
+        assert!("".parse::<Glob>().is_err() && "*".repeat(LENGTH_MAX + 1).parse::<Glob>().is_err());
+        let glob: Glob = "*".repeat(LENGTH_MAX).parse().unwrap();
+        assert!(glob.matches(&"x".repeat(LENGTH_MAX)) && !glob.matches(&"x".repeat(LENGTH_MAX + 1)));
     }
 
     proptest! {

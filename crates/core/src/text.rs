@@ -6,7 +6,9 @@ use thiserror::Error;
 
 use crate::field::shortened;
 use crate::format;
-use crate::service_account::glob::GLOB_MAX;
+
+/// The longest text, and the longest name that a glob matches, in bytes: a namespace, a slash and a name are less.
+pub const LENGTH_MAX: usize = 512;
 
 /// Why a text is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -15,7 +17,7 @@ pub enum TextError {
     #[error("must not be empty; write a name, or leave it out")]
     Empty,
     /// It is longer than anything that it could be compared with.
-    #[error("must have at most {GLOB_MAX} bytes")]
+    #[error("must have at most {LENGTH_MAX} bytes")]
     TooLong,
     /// It has another form than it needs.
     #[error("{:?}: {problem}", shortened(text))]
@@ -50,7 +52,7 @@ macro_rules! checked_text {
         }
 
         impl TryFrom<String> for $name {
-            type Error = $crate::settings::text::TextError;
+            type Error = $crate::text::TextError;
 
             fn try_from(text: String) -> Result<Self, Self::Error> {
                 let check: fn(&str) -> Result<(), Self::Error> = $check;
@@ -59,7 +61,7 @@ macro_rules! checked_text {
         }
 
         impl std::str::FromStr for $name {
-            type Err = $crate::settings::text::TextError;
+            type Err = $crate::text::TextError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 text.to_owned().try_into()
@@ -84,7 +86,7 @@ fn of_format(text: &str, wrong: fn(&str) -> Option<&'static str>) -> Result<(), 
 pub(crate) fn check_length(text: &str) -> Result<(), TextError> {
     match text.len() {
         0 => Err(TextError::Empty),
-        1..=GLOB_MAX => Ok(()),
+        1..=LENGTH_MAX => Ok(()),
         _ => Err(TextError::TooLong),
     }
 }

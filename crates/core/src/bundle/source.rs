@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::text::{Label, Subdomain, checked};
 use crate::duration::Duration;
+use crate::text::{Label, Subdomain, checked};
 
 /// How old a bundle may be, unless told otherwise: ten minutes, in nanoseconds.
-pub(super) const MAX_AGE: Duration = Duration(600_000_000_000);
+pub(crate) const MAX_AGE: Duration = Duration(600_000_000_000);
 
 /// Where the SidecarSets of the cluster are kept. [`Default`] is nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum OnUnavailable {
 ///
 /// # Errors
 /// It is no duration, or too short.
-pub(super) fn max_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(crate) fn max_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     match Duration::parse(&text) {
         Ok(age) if age.0 > 0 => Ok(age),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::text::{TextError, checked_text};
 use crate::field::shortened;
+use crate::text::{TextError, checked_text};
 
 /// The places at which Shoot, Garden and `ManagedSeedSet` hold a `kubeAPIServer`.
 const PREFIXES: [&str; 3] = [

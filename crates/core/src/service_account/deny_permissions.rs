@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use crate::service_account::permissions::{self, Atom, PolicyRule};
+use crate::rbac::{self, Atom, PolicyRule};
 
 /// A PolicyRule that denies something: a rule that forgets one of its lists would deny nothing.
 #[derive(Deserialize)]
@@ -51,8 +51,8 @@ impl From<DeniedRule> for PolicyRule {
 pub(crate) fn atoms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Atom>>, D::Error> {
     let rules = Vec::<DeniedRule>::deserialize(deserializer)?;
     let rules: Vec<PolicyRule> = rules.into_iter().map(PolicyRule::from).collect();
-    permissions::check_size(&rules).map_err(D::Error::custom)?;
-    Ok(Some(permissions::atoms(&rules)))
+    rbac::check_size(&rules).map_err(D::Error::custom)?;
+    Ok(Some(rbac::atoms(&rules)))
 }
 
 /// Reads a list that has an item.

@@ -1,0 +1,37 @@
+//! The operations of the API server on an object.
+
+use std::str::FromStr;
+
+use crate::field::FieldError;
+
+/// What is done to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// It is made.
+    Create,
+    /// It is changed.
+    Update,
+    /// It is taken away.
+    Delete,
+    /// A stream to it is opened (`exec`, `attach`, `proxy`, ...).
+    Connect,
+}
+
+impl Operation {
+    /// The names that the API server uses.
+    const NAMES: [&'static str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
+}
+
+impl FromStr for Operation {
+    type Err = FieldError;
+
+    fn from_str(name: &str) -> Result<Self, FieldError> {
+        match name {
+            "CREATE" => Ok(Self::Create),
+            "UPDATE" => Ok(Self::Update),
+            "DELETE" => Ok(Self::Delete),
+            "CONNECT" => Ok(Self::Connect),
+            _ => Err(FieldError::not_supported("request.operation", name, &Self::NAMES)),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A container of a `SidecarSet`.
+
+use serde_json::Value;
+
+use crate::json;
+
+/// Whether a container is a native sidecar: an init container whose `restartPolicy` is `Always` (section 1.3).
+pub fn is_native(init_container: &Value) -> bool {
+    json::text(init_container, &["restartPolicy"]) == "Always"
+}
+
+/// Whether a container is replaced by a pair when it is upgraded (M-21).
+pub fn is_hot_upgrade(container: &Value) -> bool {
+    json::text(container, &["upgradeStrategy", "upgradeType"]) == "HotUpgrade"
+}
