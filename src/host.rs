@@ -4,9 +4,9 @@ use kubewarden_policy_sdk::Error;
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{
     CanIRequest, GetResourceRequest, ResourceAttributes, SubjectAccessReview, can_i, get_resource,
 };
-use pillion_core::authorizer::{Authorizer, Question};
-use pillion_core::json::Bounded;
-use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef, classify};
+use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::json::Bounded;
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef, classify};
 use serde_json::Value;
 
 /// The host's `kubernetes` capability.
@@ -82,7 +82,7 @@ fn resource_request(object: &ObjectRef) -> GetResourceRequest {
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::rbac::Atom;
+    use pillion_kubernetes::rbac::Atom;
     use rstest::rstest;
 
     use super::*;

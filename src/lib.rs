@@ -12,10 +12,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kubewarden_policy_sdk::protocol_version_guest;
 use pillion_core::admission;
-use pillion_core::outcome::{Outcome, Refusal, Verdict};
 use pillion_core::request::{Request, Target};
-use pillion_core::time::Timestamp;
-use pillion_core::world::World;
+use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
+use pillion_kubernetes::time::Timestamp;
+use pillion_kubernetes::world::World;
 use wapc_guest::{CallResult, register_function};
 
 use crate::payload::Payload;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pillion_core::bundle::PREFIX;
-use pillion_core::field::FieldError;
-use pillion_core::json::{self, Budget, Object, ParseError};
-use pillion_core::outcome::{Code, Reason, Refusal};
 use pillion_core::settings::{BorrowedSettings, Settings};
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json::{self, Budget, Object, ParseError};
+use pillion_kubernetes::outcome::{Code, Reason, Refusal};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;

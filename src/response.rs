@@ -2,8 +2,8 @@
 
 use kubewarden_policy_sdk::response::ValidationResponse;
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
-use pillion_core::field::FieldError;
-use pillion_core::outcome::{Outcome, Refusal, Verdict};
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use wapc_guest::CallResult;
 
 /// The longest warning that the API server passes on, in characters.
@@ -81,7 +81,7 @@ fn one_line(warning: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::outcome::{Code, Reason, Refusal};
+    use pillion_kubernetes::outcome::{Code, Reason, Refusal};
     use serde_json::{Value, json};
 
     use super::*;

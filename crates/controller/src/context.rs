@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kube::Client;
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 use tokio::sync::watch;
 
 use crate::events::Events;

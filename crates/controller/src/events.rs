@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::write::FIELD_MANAGER;

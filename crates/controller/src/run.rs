@@ -6,10 +6,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::task::JoinSet;
 
+use crate::bundle;
 use crate::context::Context;
+use crate::default_account;
+use crate::legacy_token;
+use crate::merged;
+use crate::root_ca;
 use crate::selection::Name;
+use crate::token_secret;
+use crate::tokens;
 use crate::watch::{Cluster, Report, Wanted};
-use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
 
 /// What each of them is told.
 #[derive(Clone, Default)]

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pillion_core::json;
 use pillion_core::plan::demand::Prepared;
 use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::decode;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::context::Context;

@@ -1,9 +1,9 @@
 //! A ControllerRevision: a stored version of a `SidecarSet`.
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldPath};
-use crate::json;
 use crate::names;
 use crate::schema::{self, CONTROLLER_REVISION, REVISION_SPEC, expect_text};
 

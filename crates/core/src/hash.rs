@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use pillion_kubernetes::json;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::json;
 use crate::schema::{self, REVISION_SPEC, SIDECAR_CONTAINER, Style};
 use crate::sidecar::is_native;
 

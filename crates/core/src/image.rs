@@ -3,7 +3,7 @@
 //! The grammar is that of the distribution project's `reference` package, which the API server uses:
 //! `[domain[:port]/]path[:tag][@digest]`, with Docker Hub's short names.
 
-use crate::format;
+use pillion_kubernetes::format;
 
 /// The longest path of a repository, in bytes; `library/` counts for the short names of Docker Hub.
 const PATH_MAX: usize = 255;

@@ -6,50 +6,30 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-mod annotations;
-pub mod authorizer;
 pub mod bundle;
 pub mod controller_revision;
-pub mod duration;
 pub mod explain;
 pub mod expression;
-pub mod field;
-pub mod format;
 pub mod gates;
-pub mod glob;
 pub mod hash;
 pub mod image;
-mod index;
 pub mod inject;
-pub mod json;
-pub mod lookup;
 pub mod names;
-mod node;
-mod nullable;
-pub mod operation;
-pub mod outcome;
 pub mod pattern;
 // For controllers: the module has no part in it.
 #[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
 pub mod pod;
-pub mod quantity;
-pub mod rbac;
 pub mod request;
 pub mod revision;
 pub mod schema;
 pub mod select;
-pub mod selector;
 pub mod service_account;
 pub mod settings;
 pub mod shoot;
 pub mod sidecar;
 pub mod sidecar_set;
-pub mod text;
-pub mod time;
-mod unique;
 pub mod validation;
 pub mod words;
-pub mod world;
 
 pub use pillion_json::go as go_json;

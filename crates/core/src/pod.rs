@@ -1,9 +1,9 @@
 //! Reading a Pod.
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldPath};
-use crate::json::{self, Object};
 use crate::names;
 use crate::schema;
 

@@ -3,13 +3,12 @@
 //! The SDK's own type takes every absent field for its default and loses the resource; here a request without
 //! `uid`, `operation` or `kind` is an error, not a request about something else.
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::nullable;
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::{Code, Reason, Refusal};
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::field::{FieldError, FieldPath};
-use crate::nullable;
-use crate::operation::Operation;
-use crate::outcome::{Code, Reason, Refusal};
 
 /// Group, version and kind of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

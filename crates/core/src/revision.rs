@@ -1,15 +1,15 @@
 //! Which stored revision a `SidecarSet` asks for, and where it is.
 
+use pillion_kubernetes::field::joined;
+use pillion_kubernetes::format;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::Code;
 use serde_json::Value;
 use thiserror::Error;
 
 use crate::controller_revision::ControllerRevision;
-use crate::field::joined;
-use crate::format;
-use crate::json;
-use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::names;
-use crate::outcome::Code;
 use crate::sidecar_set::SidecarSet;
 
 /// What `injectionStrategy.revision` asks for; a name wins over a version.
@@ -177,7 +177,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lookup::Answer;
+    use pillion_kubernetes::lookup::Answer;
 
     struct Cluster(Answer);
 

@@ -1,8 +1,7 @@
 //! A container of a `SidecarSet`.
 
+use pillion_kubernetes::json;
 use serde_json::Value;
-
-use crate::json;
 
 /// Whether a container is a native sidecar: an init container whose `restartPolicy` is `Always` (section 1.3).
 pub fn is_native(init_container: &Value) -> bool {

@@ -4,10 +4,10 @@
 use anyhow::ensure;
 use pillion_core::expression::{Expression, Slot};
 use pillion_core::pattern::Pattern;
-use pillion_core::quantity::Quantity;
 use pillion_fuzz::corpus;
 use pillion_fuzz::run::Target;
 use pillion_fuzz::sequence::changed_texts;
+use pillion_kubernetes::quantity::Quantity;
 use proptest::prelude::*;
 use serde_json::Value;
 

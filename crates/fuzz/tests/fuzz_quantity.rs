@@ -4,10 +4,10 @@
 use std::cmp::Ordering;
 
 use anyhow::ensure;
-use pillion_core::quantity::{Format, Quantity};
 use pillion_fuzz::corpus;
 use pillion_fuzz::run::Target;
 use pillion_fuzz::sequence::changed_texts;
+use pillion_kubernetes::quantity::{Format, Quantity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -12,12 +12,15 @@ use kube::core::Request;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
+use crate::Error;
+use crate::Options;
 use crate::binaries::Binaries;
 use crate::certificates::{Authority, token_keys};
 use crate::identity::{Credentials, Identity};
 use crate::keeper::Keeper;
+use crate::nodes;
+use crate::ports;
 use crate::servers::{self, API_SERVER, CONTROLLER_MANAGER, ETCD_SERVER, KWOK, SCHEDULER, file};
-use crate::{Error, Options, nodes, ports};
 
 /// How long the API server may take. It is some seconds on a machine that does nothing else.
 const READY: Duration = Duration::from_mins(3);

@@ -8,8 +8,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
+use crate::Cluster;
+use crate::Error;
 use crate::certificates::Certified;
-use crate::{Cluster, Error};
 
 /// How a client shows who it is.
 pub(crate) enum Credentials {

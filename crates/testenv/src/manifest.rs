@@ -8,7 +8,8 @@ use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::{Error, until};
+use crate::Error;
+use crate::until;
 
 /// How long the API server may take to serve a kind whose definition has just been applied.
 const SERVED: Duration = Duration::from_secs(20);

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt};
 
-use crate::{Cluster, Error, until};
+use crate::Cluster;
+use crate::Error;
+use crate::until;
 
 const DEFAULT: &str = "default";
 const CONTROLLER: Duration = Duration::from_mins(1);

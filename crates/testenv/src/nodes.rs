@@ -7,8 +7,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 
+use crate::Cluster;
+use crate::Error;
 use crate::servers::KWOK;
-use crate::{Cluster, Error, until};
+use crate::until;
 
 /// What kwok does with nodes and Pods.
 pub(crate) const STAGES: &str = include_str!("../../../testenv/kwok/stages.yaml");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use pillion_core::json;
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 /// apiVersion, kind, namespace (`""` for cluster-wide kinds), name.

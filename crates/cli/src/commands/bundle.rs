@@ -10,12 +10,12 @@ use clap::ValueEnum;
 use pillion_core::bundle::config_map::{self, TEXT_MAX};
 use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::bundle::{self, Bundle};
-use pillion_core::format;
-use pillion_core::lookup::{Answer, Lookup, ObjectRef};
 use pillion_core::revision::{self, Selection};
 use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::SidecarSet;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::format;
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::files;
@@ -234,5 +234,5 @@ fn table(rows: &[Vec<String>]) -> String {
 
 fn selector(set: &SidecarSet, field: &str) -> String {
     let Some(selector) = set.spec(&[field]) else { return "*".to_owned() };
-    pillion_core::selector::Selector::parse_known(selector).to_string()
+    pillion_kubernetes::selector::Selector::parse_known(selector).to_string()
 }

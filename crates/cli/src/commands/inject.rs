@@ -11,8 +11,8 @@ use std::fmt;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
-use pillion_core::json;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
 use self::documents::Chunk;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::{Subcommand, ValueEnum};
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use crate::files;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use pillion_core::duration;
+use pillion_kubernetes::duration;
 use serde::Deserialize;
 use serde::de::Error as _;
 

@@ -1,6 +1,6 @@
 //! Kubernetes' lists: how `kubectl get` and the API server print several objects.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::workload::kinds;

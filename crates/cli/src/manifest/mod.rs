@@ -10,7 +10,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 pub use self::input::{Source, sources, sources_each};

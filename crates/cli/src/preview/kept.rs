@@ -3,9 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_core::bundle::config_map::{self, Unavailable};
-use pillion_core::lookup::Lookup;
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::time::Timestamp;
 
 /// The host's clock, which is the module's, too.
 pub fn now() -> Timestamp {

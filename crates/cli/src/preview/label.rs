@@ -1,6 +1,6 @@
 //! What people call an object.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 /// `Deployment shop/web`; without a namespace where the object has none and `namespace` is empty.

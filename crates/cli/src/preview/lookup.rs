@@ -1,12 +1,12 @@
 //! What the rules of the core are asked with, where a command asks them beside the module.
 
 use pillion_core::admission::pod::{Context, PodRequest};
-use pillion_core::json;
-use pillion_core::lookup::{self, Answer, Failure, Lookup, ObjectRef};
 use pillion_core::request::Request;
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{self, Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 
 /// Answers the rules' look-ups as the module's are answered.
 #[derive(Clone, Copy)]

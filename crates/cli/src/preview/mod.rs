@@ -15,9 +15,9 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use pillion_core::json;
 use pillion_core::settings::Settings;
 use pillion_host::{Module, ValidationResponse};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 pub use self::accounts::{Accounts, Assume, KINDS as ACCOUNT_KINDS, Note};

@@ -3,10 +3,10 @@
 
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::labels::{Labelled, POD};
-use pillion_core::field::FieldPath;
-use pillion_core::json::{self, Object};
 use pillion_core::names;
-use pillion_core::selector::Selector;
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::selector::Selector;
 use serde_json::Value;
 
 use super::cluster::Manifests;

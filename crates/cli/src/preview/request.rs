@@ -1,6 +1,6 @@
 //! The request that kube-apiserver would send.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use crate::workload::Template;

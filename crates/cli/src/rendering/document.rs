@@ -45,7 +45,7 @@ impl Document {
 
     /// Kind, namespace and name, as kubectl shows them.
     pub fn title(&self) -> String {
-        let text = |path: &[&str]| pillion_core::json::text(&self.object, path).to_owned();
+        let text = |path: &[&str]| pillion_kubernetes::json::text(&self.object, path).to_owned();
         let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
         match text(&["metadata", "namespace"]).as_str() {
             "" => format!("{kind} {name}"),

@@ -1,6 +1,6 @@
 //! Policies for Kubewarden, all of them the same module, and what its policy server may read.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use super::access::{self, Reader};

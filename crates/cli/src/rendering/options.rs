@@ -2,7 +2,8 @@
 
 use clap::ValueEnum;
 use pillion_controller::selection::Item;
-use pillion_core::{format, image};
+use pillion_core::image;
+use pillion_kubernetes::format;
 
 use super::answers::Part;
 

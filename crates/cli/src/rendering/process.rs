@@ -1,7 +1,7 @@
 //! A process of Pillion in the cluster: a Deployment, and what belongs to it.
 
-use pillion_core::json;
 use pillion_host::server::paths;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use super::document::{Document, PART_OF, PILLION, metadata, selector};

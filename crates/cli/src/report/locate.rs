@@ -1,6 +1,6 @@
 //! From the path of a field to the characters of a file.
 
-use pillion_core::field::{Cause, FieldError};
+use pillion_kubernetes::field::{Cause, FieldError};
 use serde_json::Value;
 
 use super::Place;

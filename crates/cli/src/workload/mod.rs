@@ -9,7 +9,7 @@ pub mod kinds;
 pub mod pod;
 pub mod shape;
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::manifest::token;

@@ -1,6 +1,6 @@
 //! The Pod that a controller makes of a template.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::{Map, Value, json};
 
 use super::Template;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion::rendering::{Rendered, document};
-use pillion_core::format;
+use pillion_kubernetes::format;
 use pillion_testkit::strategies;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::plan::Step;
 use pillion_core::plan::bundle::{self as planning, Obstacle, Place, Plan, Seen};
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::sleep;

@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use kube::api::ListParams;
 use kube::{Api, Client};
-
-use pillion_core::json;
 use pillion_core::plan::Step;
 use pillion_core::plan::merged::Group;
 use pillion_core::service_account::declared::Declared;
 use pillion_core::service_account::lost::{Lost, lost};
 use pillion_core::sidecar_set::SidecarSet;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::read;

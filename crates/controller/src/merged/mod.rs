@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use pillion_core::json;
 use pillion_core::plan::demand::Demands;
 use pillion_core::plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
 use pillion_core::service_account::names;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 use tokio::task::JoinSet;
 

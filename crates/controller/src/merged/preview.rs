@@ -1,7 +1,7 @@
 //! What would be done about merged accounts (`pillion plan`).
 
 use k8s_openapi::api::core::v1::Namespace;
-use pillion_core::json;
+use pillion_kubernetes::json;
 
 use super::carry::{self, Failure};
 use super::{Controller, Options};

@@ -71,7 +71,7 @@ impl Watched {
         let all: [Vec<Arc<Value>>; 3] = [accounts.collect(), self.roles.of(namespace), self.bindings.of(namespace)];
         for (index, objects) in all.into_iter().enumerate() {
             for object in objects {
-                let name = pillion_core::json::text(&object, &["metadata", "name"]).to_owned();
+                let name = pillion_kubernetes::json::text(&object, &["metadata", "name"]).to_owned();
                 if let Some(place) = trios.entry(name).or_default().get_mut(index) {
                     *place = Some(object);
                 }

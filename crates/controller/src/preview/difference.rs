@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use kube::Client;
-use pillion_core::field::FieldPath;
-use pillion_core::json;
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::objects::{Key, group, resource};

@@ -21,12 +21,18 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::bundle;
 use crate::context::{Clock, Context};
+use crate::default_account;
+use crate::legacy_token;
+use crate::merged;
+use crate::root_ca;
 use crate::run::{self, Options};
 use crate::selection::Name;
+use crate::token_secret;
+use crate::tokens;
 use crate::watch::Cluster;
 use crate::write::target;
-use crate::{bundle, default_account, legacy_token, merged, root_ca, token_secret, tokens};
 
 pub use self::difference::differences;
 pub use self::objects::{Situation, problem};

@@ -9,7 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 use tower::service_fn;
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use pillion_core::settings::Settings;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 

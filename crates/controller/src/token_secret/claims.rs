@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pillion_core::plan::token_secret::{Life, Token};
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 
 /// How often a Secret is tried again before it is dropped.
 const RETRIES: u32 = 10;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use pillion_core::plan::token_secret::rival::{LEASE, NAMESPACE, Rival, rival};
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 
 use crate::read::one;
 use crate::write::Problem;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 use tokio::time::sleep;
 

@@ -5,14 +5,15 @@
 
 use std::borrow::Cow;
 
+use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal};
+use pillion_kubernetes::world::World;
+
 use super::audit;
 use crate::bundle::BundleError;
 use crate::bundle::config_map::{self, Choice, Unavailable};
 use crate::bundle::source::OnUnavailable;
-use crate::outcome::{Code, Outcome, Reason, Refusal};
 use crate::settings::BorrowedSettings;
 use crate::sidecar_set::SidecarSet;
-use crate::world::World;
 
 /// Whom a request is for.
 #[derive(Clone, Copy, Debug)]

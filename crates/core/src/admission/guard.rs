@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::lookup::{Lookup, Memo};
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
+use pillion_kubernetes::world::World;
+
 use super::bundle_ref::{self, Asker, Notice};
-use crate::authorizer::Author;
-use crate::lookup::{Lookup, Memo};
-use crate::operation::Operation;
-use crate::outcome::{Outcome, Refusal, Verdict};
 use crate::request::{Request, Target};
 use crate::select;
 use crate::service_account::declared::Declared;
@@ -15,7 +17,6 @@ use crate::service_account::guards::{Findings, ephemeral, is_exempt, managed, se
 use crate::settings::BorrowedSettings;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::CompiledSet;
-use crate::world::World;
 
 /// Answers a request that one of the guards is about.
 ///

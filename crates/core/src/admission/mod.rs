@@ -8,15 +8,16 @@ pub mod pod;
 pub mod shoot;
 pub mod sidecar_set;
 
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::json;
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_kubernetes::world::World;
+
 use self::bundle_ref::Asker;
-use crate::authorizer::Author;
-use crate::json;
-use crate::operation::Operation;
-use crate::outcome::{Outcome, Verdict};
 use crate::request::{Request, Target};
 use crate::settings::{BorrowedSettings, Role};
 use crate::sidecar_set::prepare::prepared;
-use crate::world::World;
 
 /// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
 ///

@@ -1,24 +1,24 @@
 //! Admission of a Pod: select, inject, say what was done (sections 4 and 5).
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Lookup, Memo};
+use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
 use super::audit;
 use super::identity::{self, Identities};
 use crate::controller_revision::ControllerRevision;
-use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
 use crate::inject::sources::Hidden;
 use crate::inject::{self, Injected};
-use crate::json;
-use crate::lookup::{Lookup, Memo};
-use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::pod::Pod;
 use crate::select::{self, Query, Sources};
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::CompiledSet;
-use crate::time::Timestamp;
 
 /// A Pod that is about to be created.
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +209,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 
     struct Unreachable;
 

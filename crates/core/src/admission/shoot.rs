@@ -1,10 +1,11 @@
 //! Admission of Gardener's Shoots, and of the other kinds that hold a `serviceAccountConfig`: judged, never changed.
 
+use pillion_kubernetes::field::{FieldErrors, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::{Code, Outcome, Refusal, Verdict};
+
 use super::sidecar_set::add_reasons;
-use crate::field::{FieldErrors, FieldPath};
-use crate::json;
-use crate::operation::Operation;
-use crate::outcome::{Code, Outcome, Refusal, Verdict};
 use crate::request::Request;
 use crate::shoot;
 use crate::shoot::settings::ShootSettings;

@@ -1,13 +1,14 @@
 //! Admission of a `SidecarSet`: default, hash, validate (sections 2 and 3).
 
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use pillion_kubernetes::world::World;
 use serde_json::Value;
 
-use crate::authorizer::Author;
 use crate::controller_revision::ControllerRevision;
-use crate::field::{Cause, FieldError, FieldPath};
 use crate::gates::Gates;
-use crate::json;
-use crate::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use crate::schema;
 use crate::service_account::changes;
 use crate::service_account::declared;
@@ -21,7 +22,6 @@ use crate::sidecar_set::defaults;
 use crate::sidecar_set::prepare::stamp;
 use crate::validation::conflicts::Claims;
 use crate::validation::{self, Findings, canary, injection, update, whitelist};
-use crate::world::World;
 
 /// The longest SidecarSet, in bytes of JSON (`serviceaccounts.md` E18). A ConfigMap may have twice as many.
 const LENGTH_MAX: usize = 512 * 1024;

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::json::Object;
+
 use super::BundleError;
 use super::layout::{ANCHOR, Parts};
 use super::sections::number;
-use crate::json::Object;
 
 /// What a Pod has, or must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -28,10 +28,10 @@ use serde_json::Value;
 use super::anchors::Anchor;
 use super::{Bundle, BundleError};
 use crate::bundle::source::{BundleSource, ConfigMapName};
-use crate::json;
-use crate::lookup::{Failure, Lookup, ObjectRef};
 use crate::sidecar_set::SidecarSet;
-use crate::time::Timestamp;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 
 pub use write::{TEXT_MAX, TooLong, write};
 

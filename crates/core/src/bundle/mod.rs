@@ -35,13 +35,13 @@ use thiserror::Error;
 
 use self::layout::{Parts, Room};
 use self::sections::EARLY;
-use crate::json::{self, Object};
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::CompiledSet;
 use crate::sidecar_set::prepare::{stamp, stamp_with};
 use crate::sidecar_set::weight;
 use crate::validation::conflicts::Reach;
+use pillion_kubernetes::json::{self, Object};
 
 pub use write::write;
 

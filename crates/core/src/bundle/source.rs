@@ -1,10 +1,9 @@
 //! `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: SidecarSets that a controller keeps in a ConfigMap.
 
+use pillion_kubernetes::duration::Duration;
+use pillion_kubernetes::text::{Label, Subdomain, checked};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-
-use crate::duration::Duration;
-use crate::text::{Label, Subdomain, checked};
 
 /// How old a bundle may be, unless told otherwise: ten minutes, in nanoseconds.
 pub(crate) const MAX_AGE: Duration = Duration(600_000_000_000);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use super::PREFIX;
@@ -9,9 +11,7 @@ use super::anchors::Anchor;
 use super::layout::{self, Document, checksum_of};
 use super::sections::{self, Tag, stored};
 use crate::hash;
-use crate::json::{self, Object};
 use crate::names;
-use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::{CompiledSet, Scope};
 use crate::sidecar_set::prepare::{prepared, stamp};

@@ -1,8 +1,10 @@
 //! One reason, for people and for machines.
 
-use crate::outcome::{self, Code};
-use crate::service_account::declared::{FIELDS, annotation_path, path};
 use std::fmt;
+
+use pillion_kubernetes::outcome::{self, Code};
+
+use crate::service_account::declared::{FIELDS, annotation_path, path};
 
 /// The kinds of reasons. Names are for machines and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,6 +2,9 @@
 
 use std::sync::LazyLock;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -13,12 +16,9 @@ use super::identity::{Given, Identity, Merging, PodIdentity, merging};
 use super::*;
 use crate::admission::audit;
 use crate::gates::Gates;
-use crate::json;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
 use crate::service_account::decide::Token;
 use crate::service_account::rules::{OnAppAccount, Otherwise, Rules};
 use crate::service_account::{merged, names};
-use crate::time::Timestamp;
 
 /// Has every ServiceAccount but `gone`, cannot read `broken`, and has what `merged` says.
 #[derive(Debug, Default)]

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
 use serde_json::Value;
 
 use super::finding::Finding;
 use crate::admission::identity::{self, Identities};
 use crate::admission::pod::{Context, PodRequest};
 use crate::inject::{self, sources::Hidden};
-use crate::json;
-use crate::lookup::Lookup;
-use crate::outcome::{Outcome, Verdict};
 use crate::pod::{self, Pod};
 use crate::select::{self, Query, Sources};
 use crate::service_account::decide::{Asking, Decision, Token};

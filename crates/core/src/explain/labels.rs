@@ -1,10 +1,11 @@
 //! Which requirement of a selector labels fail.
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json::Object;
+use pillion_kubernetes::selector::{Op, Requirement, Selector, Values, label_of};
+
 use super::finding::{Finding, Kind};
-use crate::field::FieldPath;
-use crate::json::Object;
 use crate::names;
-use crate::selector::{Op, Requirement, Selector, Values, label_of};
 
 /// The most labels that are shown of an object that lacks the one in question.
 const SHOWN: usize = 8;

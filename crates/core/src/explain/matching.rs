@@ -1,16 +1,16 @@
 //! Why a `SidecarSet` does not match a Pod (P-4 to P-6). [`crate::select`] stops at the first reason; people want all.
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use super::finding::{Finding, Kind};
 use super::labels::{Labelled, POD};
 use crate::admission::identity;
-use crate::field::FieldPath;
-use crate::json;
-use crate::lookup::Lookup;
 use crate::names;
 use crate::select::{self, Query};
-use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::{CompiledSet, Namespaces, Scope};
 
@@ -115,7 +115,7 @@ fn other_namespace(names: &[&str], path: String, query: Query<'_>) -> Finding {
 
 fn unparsable(manifest: &SidecarSet, path: &FieldPath<'_>) -> Vec<Finding> {
     let errors = manifest.spec(&["namespaceSelector"]).map(Selector::parse).and_then(Result::err).unwrap_or_default();
-    let finding = |error: crate::field::FieldError| {
+    let finding = |error: pillion_kubernetes::field::FieldError| {
         let error = error.below(path);
         Finding {
             kind: Kind::NamespaceSelectorInvalid,

@@ -10,6 +10,8 @@ pub mod matching;
 pub mod parts;
 pub mod revision;
 
+use pillion_kubernetes::lookup::Memo;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
 use serde_json::Value;
 
 use self::finding::{Finding, Kind};
@@ -17,8 +19,6 @@ use self::identity::{Asked, Identity, PodIdentity};
 use self::parts::Parts;
 use self::revision::Revision;
 use crate::admission::pod::{self as admission, Context, PodRequest};
-use crate::lookup::Memo;
-use crate::outcome::{Outcome, Verdict};
 use crate::pod::Pod;
 use crate::select::{self, Query, Sources};
 use crate::settings::Role;

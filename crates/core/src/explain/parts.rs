@@ -1,10 +1,10 @@
 //! What a `SidecarSet` in effect puts into a Pod, part by part.
 
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::inject::container::{self, List};
 use crate::inject::{clash, readmission};
-use crate::json;
 use crate::pod::{self, Pod};
 use crate::sidecar;
 use crate::sidecar_set::SidecarSet;

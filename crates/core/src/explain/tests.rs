@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -10,10 +12,8 @@ use super::revision::Why;
 use super::*;
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
-use crate::time::Timestamp;
 
 /// Namespaces `prod` and `dev` with labels, `broken` that nobody can read, and no others.
 pub(super) struct Cluster;

@@ -1,11 +1,11 @@
 //! The resources of the target containers, put together (E-2).
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::quantity::{Quantity, QuantityError};
 use serde_json::Value;
 
 use super::Slot;
-use crate::field::{FieldError, FieldPath};
-use crate::json;
-use crate::quantity::{Quantity, QuantityError};
 
 /// `targetContainersMode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,8 +4,9 @@
 //! a quantity counts as its thousandths, rounded up, as a float64; a result is cut off to whole thousandths.
 //! Where the reference wraps around or yields infinity, here is an error.
 
+use pillion_kubernetes::quantity::{Format, Quantity};
+
 use super::ExpressionError;
-use crate::quantity::{Format, Quantity};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {

@@ -66,7 +66,7 @@ pub enum ExpressionError {
         got: usize,
     },
     /// More nested parentheses and signs than the limit.
-    #[error("nested too deeply at column {column}: at most {limit} levels of parentheses, calls and signs", limit = crate::json::MAX_DEPTH)]
+    #[error("nested too deeply at column {column}: at most {limit} levels of parentheses, calls and signs", limit = pillion_kubernetes::json::MAX_DEPTH)]
     TooDeep {
         /// Where the level begins that is one too many.
         column: usize,

@@ -3,8 +3,9 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use pillion_kubernetes::quantity::{Quantity, QuantityError};
+
 use super::ExpressionError;
-use crate::quantity::{Quantity, QuantityError};
 
 /// The suffixes of quantities; exa, micro and nano are not part of the language.
 const UNITS: [&str; 11] = ["m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"];

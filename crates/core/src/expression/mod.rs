@@ -16,8 +16,8 @@ pub use aggregate::{Aggregate, Limits, Mode, Requests, aggregate};
 pub use error::ExpressionError;
 pub use policy::ResourcesPolicy;
 
-use crate::quantity::{Format, Quantity};
 use arithmetic::{Operand, Operator};
+use pillion_kubernetes::quantity::{Format, Quantity};
 
 /// What an expression computes. It decides the variable and the unit: the reference's guess from the text (E-4)
 /// does not hold.
@@ -46,7 +46,7 @@ impl Slot {
     }
 }
 
-/// A part of an expression. Nested at most [`crate::json::MAX_DEPTH`] deep, so that walking it is safe.
+/// A part of an expression. Nested at most [`pillion_kubernetes::json::MAX_DEPTH`] deep, so that walking it is safe.
 #[derive(Clone, Debug)]
 enum Node {
     Number(f64),
@@ -117,7 +117,7 @@ pub struct Expression {
 impl Expression {
     /// Reads an expression.
     ///
-    /// Errors: syntax, malformed or too large literals, unknown names, nesting beyond [`crate::json::MAX_DEPTH`].
+    /// Errors: syntax, malformed or too large literals, unknown names, nesting beyond [`pillion_kubernetes::json::MAX_DEPTH`].
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         parser::parse(text).map(|root| Self { root })
     }

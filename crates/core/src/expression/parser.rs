@@ -1,9 +1,10 @@
 //! Tokens to a tree (E-6).
 
+use pillion_kubernetes::json::MAX_DEPTH;
+
 use super::ExpressionError;
 use super::lexer::{Lexer, Token};
 use super::{Node, Operator, Slot, Step};
-use crate::json::MAX_DEPTH;
 
 const OPERAND: &str = "a number, a quantity, cpu, memory, max(a, b), min(a, b), - or (";
 const OPERATOR: &str = "one of + - * /";

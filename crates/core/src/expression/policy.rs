@@ -1,11 +1,11 @@
 //! `resourcesPolicy` of a sidecar: from the targets' resources to its own (E-3).
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
 use super::{Aggregate, Expression, ExpressionError, Mode, Slot, aggregate};
-use crate::field::{FieldError, FieldPath};
-use crate::json::{self, Object};
-use crate::quantity::Quantity;
 
 /// A part of `resourcesExpr`, and of the `resources` that come of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

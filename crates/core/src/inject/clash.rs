@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::container::{self, List};
 use super::records::{Record, Records};
-use crate::field::FieldPath;
-use crate::outcome::Reason;
 use crate::pod::{self, Pod};
 use crate::sidecar;
 use crate::sidecar_set::SidecarSet;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::unique;
 use serde_json::{Value, json};
 
 use super::sources::Taken;
-use crate::json;
 use crate::names;
 use crate::pod;
 use crate::sidecar;
-use crate::unique;
 
 /// Fields of a sidecar that are no fields of a container (section 1.3).
 pub const SIDECAR_FIELDS: [&str; 6] = [

@@ -1,8 +1,7 @@
 //! JSON merge patch on annotation values (M-10, M-11; RFC 7386).
 
+use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
-
-use crate::json::{self, Object};
 
 /// Why a merge is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::outcome::{Code, Reason};
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
-use crate::field::FieldPath;
 use crate::go_json;
-use crate::json::{self, Object};
-use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
 
 /// What a patch does with a value that the Pod has already.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
 
 use super::container::{List, Sidecar};
 use super::readmission;
-use crate::json::{self, Object};
 use crate::pod;
 
 /// Of how many containers of one name it is asked whether they are the sidecar; the API server takes one.

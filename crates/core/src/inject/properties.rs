@@ -1,5 +1,10 @@
 //! What holds for every Pod and every choice of `SidecarSet`s: small pools, so that features meet.
 
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_kubernetes::quantity::Quantity;
+use pillion_kubernetes::time::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
@@ -7,14 +12,9 @@ use serde_json::{Value, json};
 use crate::admission::pod::{Context, PodRequest, admit};
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
-use crate::json::{self, Object};
-use crate::lookup::{Answer, Lookup, ObjectRef};
-use crate::outcome::{Outcome, Verdict};
-use crate::quantity::Quantity;
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
 use crate::sidecar_set::SidecarSet;
-use crate::time::Timestamp;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 

@@ -4,10 +4,10 @@
 //! were read from a cluster. Annotations prove nothing then: what counts is whether the container that is there is the
 //! one that we would write.
 
+use pillion_kubernetes::json::{self, MAX_DEPTH, Object};
+use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
-use crate::json::{self, MAX_DEPTH, Object};
-use crate::quantity::Quantity;
 use crate::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME, VOLUME_MOUNT};
 
 /// Where the API server mounts the token of the Pod's ServiceAccount.

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::nullable;
+use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_kubernetes::time::Timestamp;
 use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::field::FieldPath;
-use crate::index::index;
-use crate::json::{self, Object};
 use crate::names;
-use crate::nullable;
-use crate::outcome::{Code, Reason};
-use crate::time::Timestamp;
 
 /// What a Pod says about one `SidecarSet`. The fields are in the order of M-28.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -80,7 +80,7 @@ mod timestamp {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
 
-    use crate::time::Timestamp;
+    use pillion_kubernetes::time::Timestamp;
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         let text: Option<String> = Option::deserialize(deserializer)?;

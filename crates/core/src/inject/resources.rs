@@ -3,15 +3,15 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::clash;
 use super::container::{self, List};
 use super::records::{Record, Records};
 use crate::expression::ResourcesPolicy;
-use crate::field::FieldPath;
-use crate::json;
-use crate::outcome::Reason;
 use crate::pattern::{EFFORT_MAX, Pattern};
 use crate::pod::{self, Pod};
 use crate::sidecar;

@@ -3,18 +3,18 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::format;
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json;
+use pillion_kubernetes::unique;
 use serde_json::Value;
 
 use super::container::{self, List};
-use crate::format;
-use crate::index::index;
-use crate::json;
 use crate::pod::{self, Pod};
 use crate::service_account::decide::Asking;
 use crate::service_account::paths::{self, Place};
 use crate::service_account::tokens::{Drivers, Volumes};
 use crate::sidecar_set::SidecarSet;
-use crate::unique;
 
 /// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
 #[derive(Clone, Copy, Debug)]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::clash;
 use super::container::Sidecar;
 use super::place::Shadowed;
 use super::sources::Missing;
-use crate::json;
 use crate::pod::{self, Pod};
 use crate::sidecar_set::SidecarSet;
 

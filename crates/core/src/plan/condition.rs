@@ -1,9 +1,8 @@
 //! Conditions in the status of a SidecarSet.
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
-
-use crate::json;
-use crate::time::Timestamp;
 
 /// What is said of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 //! Decided by the functions that the policy decides with, so that what is prepared is what it will ask for. What the
 //! policy would refuse needs nothing.
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use serde_json::Value;
 
 use crate::admission::identity::{self, Identities};
-use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::pod::Pod;
 use crate::select::{self, Query};
 use crate::service_account::decide::{self, Asking};

@@ -21,12 +21,12 @@ use self::objects::{Found, State};
 pub use self::objects::{KINDS, LABEL, MANAGED_BY, Trio, is_ours, without_finalizers};
 use super::Step;
 use super::demand::{Demands, MOST_PREPARED};
-use crate::json;
 use crate::service_account::author;
 use crate::service_account::decide::Asking;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
-use crate::time::Timestamp;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 
 /// On a Namespace: every merged account that its SidecarSets could need is made before anybody asks (G6).
 pub const PREPARE: &str = "pillion.dev/prepare-merged";

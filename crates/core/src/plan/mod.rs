@@ -13,9 +13,8 @@ pub mod root_ca;
 pub mod token_secret;
 pub mod tokens;
 
+use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::Value;
-
-use crate::lookup::ObjectRef;
 
 /// One write to the API server.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,12 @@
 //! The certificate of the API server's authority in every namespace, as Pods mount it beside their token
 //! (`serviceaccounts.md` C4; kube-controller-manager's `root-ca-certificate-publisher-controller`).
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::{Map, Value, json};
 
 use super::Step;
 use super::default_account::ACTIVE;
-use crate::json;
-use crate::lookup::ObjectRef;
 
 /// The ConfigMap.
 pub const NAME: &str = "kube-root-ca.crt";

@@ -19,7 +19,7 @@ use super::Step;
 use crate::hash;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
-use crate::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 
 pub use secret::{
     ACCOUNT, ACCOUNT_UID, CHECKSUM, Content, EXPIRES, Foreign, LABELS, RENEW_AFTER, Secret, UNNEEDED_SINCE, seed,

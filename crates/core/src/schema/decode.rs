@@ -3,13 +3,13 @@
 //! It refuses what the reference's decoder (sigs.k8s.io/json into Go structs) refuses and collects every error
 //! instead of the first. Keys are matched case-sensitively. A field that no table knows is not touched.
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
+use pillion_kubernetes::json::{self, MAX_DEPTH};
+use pillion_kubernetes::node::shown;
 use serde_json::Value;
 
 use super::scalar;
 use super::{Field, Kind, Schema};
-use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
-use crate::json::{self, MAX_DEPTH};
-use crate::node::shown;
 
 /// The most objects in one list: many times what a Pod can have. Each costs the same however short it is (E18).
 const ITEMS_MAX: usize = 4_000;

@@ -1,10 +1,9 @@
 //! `kind` and `apiVersion` of a manifest.
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::format;
+use pillion_kubernetes::json;
 use serde_json::Value;
-
-use crate::field::{FieldError, FieldPath};
-use crate::format;
-use crate::json;
 
 /// Checks that the text at `key` is one of `supported`.
 pub fn expect_text(object: &Value, key: &str, supported: &[&str], errors: &mut Vec<FieldError>) {

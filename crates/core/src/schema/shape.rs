@@ -1,10 +1,10 @@
 //! The walk that only looks: whether fields have the JSON types that the tables say.
 
+use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath};
 use serde_json::Value;
 
 use super::decode::mismatch;
 use super::{Kind, Schema, scalar};
-use crate::field::{FieldError, FieldErrors, FieldPath};
 
 /// Adds an error for every field of `value` that has another JSON type than in `schema`. Null is absent, as an item
 /// it is empty. Of scalars only texts are checked.

@@ -1,10 +1,10 @@
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
+use pillion_kubernetes::json::MAX_DEPTH;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::field::{Cause, FieldError, FieldPath};
-use crate::json::MAX_DEPTH;
 
 fn decoded(mut value: Value) -> (Value, Vec<FieldError>) {
     let mut errors = Vec::new();

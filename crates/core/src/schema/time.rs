@@ -1,6 +1,6 @@
 //! Times as Go's `metav1.Time` reads and writes them.
 
-use crate::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 
 /// Go's zero time, which `metav1.Time` writes as `null`.
 pub(super) const ZERO: &str = "0001-01-01T00:00:00Z";

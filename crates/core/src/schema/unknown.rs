@@ -1,10 +1,10 @@
 //! Fields that the tables do not know.
 
+use pillion_kubernetes::field::{ERRORS_MAX, FieldPath};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{Kind, Schema};
-use crate::field::{ERRORS_MAX, FieldPath};
-use crate::json;
 
 /// The paths of the fields of `value`, below `path`, that `schema` does not know, sorted by key in each object: the first
 /// thousand, as of errors (E18).

@@ -5,17 +5,17 @@ pub mod revision;
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::unique;
 use serde_json::Value;
 
 use crate::controller_revision::ControllerRevision;
-use crate::field::FieldError;
-use crate::json::{self, Object};
-use crate::lookup::{Failure, Lookup, ObjectRef};
-use crate::outcome::Reason;
 use crate::pod::Pod;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::{CompiledSet, Namespaces};
-use crate::unique;
 
 /// A Pod that looks for its `SidecarSet`s.
 #[derive(Clone, Copy, Debug)]

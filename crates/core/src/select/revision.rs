@@ -1,21 +1,21 @@
 //! Which revision of a matching `SidecarSet` a new Pod gets (section 5.1).
 
+use pillion_kubernetes::field::{FieldPath, joined};
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_kubernetes::selector::Selector;
 use serde_json::Value;
 
 use super::draw::draw;
 use super::{Query, Sources};
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldPath, joined};
 use crate::hash;
 use crate::inject::clash;
 use crate::inject::container::{List, names_in_pod};
 use crate::inject::records::Records;
-use crate::json;
 use crate::names;
-use crate::outcome::{Code, Reason};
 use crate::pod::{self, Pod};
 use crate::revision::{self, Selection};
-use crate::selector::Selector;
 use crate::service_account::declared;
 use crate::sidecar_set::SidecarSet;
 

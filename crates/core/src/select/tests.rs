@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 
+use pillion_kubernetes::lookup::Answer;
+use pillion_kubernetes::outcome::Refusal;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lookup::Answer;
 use crate::names;
-use crate::outcome::Refusal;
 
 /// A cluster of Namespaces that counts what it is asked.
 #[derive(Default)]
@@ -264,7 +264,8 @@ fn m4_a_partition_is_a_number_that_go_reads(#[case] text: &str, #[case] share: O
 
 /// The Pod with these sets.
 fn injected(sets: &[SidecarSet]) -> Value {
-    let context = crate::inject::Context { now: crate::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
+    let context =
+        crate::inject::Context { now: pillion_kubernetes::time::Timestamp(0), sort_by_name: false, hides_tokens: None };
     let mut pod = pod();
     let changes = crate::inject::plan(Pod::decode(&pod.clone()).unwrap(), sets, context).unwrap();
     changes.apply(&mut pod);

@@ -1,5 +1,12 @@
 //! Admission of a SidecarSet, as far as it is about identity (`serviceaccounts.md` A3, A7, E5).
 
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_kubernetes::world::World;
+
 use super::author::{self, Inquiry, NAMESPACES_MAX};
 use super::changes;
 use super::conflicts;
@@ -7,14 +14,8 @@ use super::declared::{ACCOUNT, Declared, path};
 use super::existence::{Existence, exists};
 use super::rules::Rules;
 use super::validation::{self, Findings};
-use crate::authorizer::Author;
-use crate::field::FieldError;
-use crate::json;
-use crate::lookup::Lookup;
-use crate::outcome::{Code, Reason};
 use crate::sidecar_set::SidecarSet;
 use crate::validation::conflicts::Claims;
-use crate::world::World;
 
 /// A SidecarSet that is about to be stored.
 #[derive(Clone, Copy)]

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pillion_kubernetes::authorizer::{Author, Authorizer, Question};
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::rbac::denied::Denied;
+use pillion_kubernetes::rbac::{self, Atom, Permission};
+
 use super::declared::{Declared, FIELDS, PERMISSIONS};
-use super::denied::Denied;
 use super::rules::Rules;
-use crate::authorizer::{Author, Authorizer, Question};
-use crate::field::FieldPath;
-use crate::outcome::Reason;
-use crate::rbac::{self, Atom, Permission};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::{CompiledSet, Scope};
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json::{self, Object};
 use serde_json::Value;
 
 use super::declared::{self, ACCOUNT, Declared, FIELDS};
-use crate::field::{FieldError, FieldPath};
-use crate::json::{self, Object};
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare::prepared;

@@ -1,10 +1,11 @@
 //! SidecarSets that want different accounts for one Pod (`serviceaccounts.md` V4, A5-6).
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::selector::{Possible, Selector};
+
 use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
 use super::rules::{Otherwise, Rules};
 use super::validation::{Findings, refusal};
-use crate::json;
-use crate::selector::{Possible, Selector};
 use crate::sidecar_set::SidecarSet;
 use crate::validation::conflicts::{Claims, are_related};
 

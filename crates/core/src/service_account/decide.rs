@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::outcome::{Code, Reason};
+
 use super::declared::{Declared, Mode, OnConflict};
 use super::existence::{Existence, exists};
 use super::merged;
 use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use super::tokens::Holder;
-use crate::lookup::Lookup;
-use crate::outcome::{Code, Reason};
 
 /// A SidecarSet that is injected into the Pod and names an account.
 #[derive(Clone, Debug, PartialEq)]

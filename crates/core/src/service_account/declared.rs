@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, FieldPath};
+use pillion_kubernetes::format;
+use pillion_kubernetes::json;
+use pillion_kubernetes::rbac::{self, Oversize, PolicyRule, listed};
 use serde_json::Value;
 
 use super::names;
-use crate::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, FieldPath};
-use crate::format;
-use crate::json;
-use crate::rbac::{self, Oversize, PolicyRule, listed};
 use crate::sidecar_set::SidecarSet;
 
 /// How the sidecars get their identity (G, Fields).

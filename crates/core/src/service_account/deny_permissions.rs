@@ -1,9 +1,8 @@
 //! `serviceAccounts.denyPermissions`: PolicyRules, each of which denies something (P4).
 
+use pillion_kubernetes::rbac::{self, Atom, PolicyRule};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-
-use crate::rbac::{self, Atom, PolicyRule};
 
 /// A PolicyRule that denies something: a rule that forgets one of its lists would deny nothing.
 #[derive(Deserialize)]

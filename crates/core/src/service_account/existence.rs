@@ -1,9 +1,8 @@
 //! Whether a ServiceAccount is there (`serviceaccounts.md` V3, A1-11).
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Lookup, ObjectRef};
 use serde_json::Value;
-
-use crate::json;
-use crate::lookup::{Lookup, ObjectRef};
 
 /// What the cluster says about an account.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,9 @@
 
 use std::fmt;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::rbac::{Atom, PolicyRule, permissions, reduced, uncovered};
 use serde_json::Value;
-
-use crate::json;
-use crate::rbac::{Atom, PolicyRule, permissions, reduced, uncovered};
 
 /// What is bound to an account, and is not listed.
 #[derive(Clone, Debug, PartialEq, Eq)]

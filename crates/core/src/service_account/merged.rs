@@ -1,14 +1,14 @@
 //! Whether the merged objects that a Pod needs are there (`serviceaccounts.md` G5, G Ready).
 
+use pillion_kubernetes::field::shortened;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};
 
 use super::decide::Asking;
 use super::names;
-use crate::field::shortened;
-use crate::json;
-use crate::lookup::{Failure, Lookup, ObjectRef};
-use crate::outcome::{Code, Reason};
-use crate::rbac::{self, PolicyRule};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: &str = "Role";
@@ -115,8 +115,8 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
-    use crate::lookup::Answer;
     use crate::service_account::declared::Declared;
+    use pillion_kubernetes::lookup::Answer;
 
     struct Made([Value; 3]);
 

@@ -11,7 +11,6 @@ pub mod changes;
 pub mod conflicts;
 pub mod decide;
 pub mod declared;
-pub mod denied;
 pub(crate) mod deny_permissions;
 pub mod existence;
 pub mod guards;

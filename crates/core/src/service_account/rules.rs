@@ -3,6 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::glob::Glob;
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::rbac::{self, Atom};
+use pillion_kubernetes::text::{Name, User, all_checked, checked};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,13 +15,9 @@ use serde::Serialize;
 use serde::de::Deserializer;
 
 use super::tokens::Drivers;
-use crate::glob::Glob;
-use crate::index::index;
-use crate::rbac::{self, Atom};
 #[cfg(feature = "schema")]
 use crate::service_account::deny_permissions::DeniedRule;
 use crate::service_account::deny_permissions::{self, at_least_one};
-use crate::text::{Name, User, all_checked, checked};
 
 /// CSI drivers that are known not to ask for tokens of the Pods that mount their volumes (E19): the manifests that their
 /// projects install have no `tokenRequests` and no value that adds it, and their code reads no

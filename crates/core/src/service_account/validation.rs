@@ -2,6 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::format;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::selector::{Op, Possible, Requirement, Selector, Values};
+use serde_json::Value;
+
 use super::author;
 use super::changes;
 use super::declared::{self, ACCOUNT, Declared, FIELDS, MODE, Mode};
@@ -9,15 +16,8 @@ use super::names;
 use super::paths::{self, Place};
 use super::rules::Rules;
 use super::tokens::volumes::{self, Given};
-use serde_json::Value;
-
-use crate::field::{FieldError, FieldPath};
-use crate::format;
-use crate::json;
 use crate::names::NAMESPACE_NAME_LABEL;
-use crate::outcome::Reason;
 use crate::pod;
-use crate::selector::{Op, Possible, Requirement, Selector, Values};
 use crate::sidecar_set::SidecarSet;
 
 /// The gate, as it is called in messages.

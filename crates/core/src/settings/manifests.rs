@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::naming;
-use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
-use crate::json;
 
 /// Takes the items of a list out of the settings; the list stays, empty. serde would take each manifest apart and build it
 /// anew.

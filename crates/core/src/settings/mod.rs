@@ -19,6 +19,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+use pillion_kubernetes::field::FieldError;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -26,7 +27,6 @@ use crate::bundle::config_map::Choice;
 use crate::bundle::source::BundleSource;
 use crate::bundle::{Bundle, BundleError};
 use crate::controller_revision::ControllerRevision;
-use crate::field::FieldError;
 use crate::gates::Gates;
 use crate::service_account::rules::Rules;
 use crate::shoot::settings::ShootSettings;
@@ -146,7 +146,7 @@ impl<'a> BorrowedSettings<'a> {
 }
 
 /// The same error, below `parent` and with the name of the object that it is about.
-fn naming(error: FieldError, parent: &crate::field::FieldPath<'_>, kind: &str, name: &str) -> FieldError {
+fn naming(error: FieldError, parent: &pillion_kubernetes::field::FieldPath<'_>, kind: &str, name: &str) -> FieldError {
     let mut error = error.below(parent);
     if !name.is_empty() {
         let named = format!("{kind} \"{name}\"");

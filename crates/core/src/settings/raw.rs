@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use pillion_kubernetes::duration::Duration;
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors as _};
+use pillion_kubernetes::json;
+use pillion_kubernetes::text::{Label, checked};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -12,15 +16,11 @@ use super::{BorrowedSettings, Role, SYSTEM_NAMESPACE, manifests};
 use crate::bundle::Bundle;
 use crate::bundle::source::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
 use crate::controller_revision::ControllerRevision;
-use crate::duration::Duration;
-use crate::field::{Cause, FieldError, FieldErrors as _};
 use crate::gates::Gates;
-use crate::json;
 use crate::service_account::rules::Rules;
 use crate::shoot::settings::ShootSettings;
 use crate::sidecar_set::decode::decode as decode_sidecar_set;
 use crate::sidecar_set::weight;
-use crate::text::{Label, checked};
 
 const SIDECAR_SETS: &str = "sidecarSets";
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";

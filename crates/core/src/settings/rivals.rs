@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::selector::Possible;
+use pillion_kubernetes::selector::Possible;
+
 use crate::validation::conflicts::Claims;
 
 /// How many pairs of SidecarSets are compared with each other when settings are validated.

@@ -1,11 +1,11 @@
 //! From JSON to types, with every error at its path.
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use super::strict::Strict;
-use crate::field::{Cause, FieldError, FieldPath};
 
 /// How many errors are found at most.
 const ERRORS_MAX: usize = 16;

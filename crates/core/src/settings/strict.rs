@@ -5,12 +5,12 @@
 
 use std::fmt;
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-use crate::field::{Cause, FieldError, FieldPath};
 use crate::words::nearest;
 
 /// The most entries of a list (`serviceaccounts.md` E18): each takes thousands of instructions to read.

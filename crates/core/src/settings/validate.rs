@@ -3,12 +3,13 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::node::Node;
+
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{BorrowedSettings, naming, whitelist};
 use crate::bundle::Bundle;
-use crate::field::{Cause, FieldError, FieldPath};
-use crate::index::index;
-use crate::node::Node;
 use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
 use crate::sidecar_set::SidecarSet;

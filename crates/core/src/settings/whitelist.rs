@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors};
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::selector;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::field::{Cause, FieldError, FieldErrors};
-use crate::node::Node;
 use crate::pattern::{Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
-use crate::selector;
 
 const RULES: &str = "rules";
 const SELECTOR: &str = "selector";

@@ -1,11 +1,11 @@
 //! Reading a `serviceAccountConfig` and annotations out of an object.
 
+use pillion_kubernetes::field::{FieldErrors, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::node::Node;
 use serde_json::Value;
 
 use super::Judgement;
-use crate::field::{FieldErrors, FieldPath};
-use crate::json;
-use crate::node::Node;
 
 /// A `serviceAccountConfig`. A field that is null is absent. [`Default`] is none at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

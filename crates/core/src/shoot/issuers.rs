@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::{FieldErrors, FieldPath};
+
 use super::config::Signer;
 use super::url::Url;
 use super::{Change, Judgement, SHOWN, shown};
-use crate::field::{FieldErrors, FieldPath};
 
 /// How much of an issuer stands in the text of an error.
 const MESSAGE_SHOWN: usize = 200;

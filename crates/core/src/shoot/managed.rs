@@ -1,10 +1,10 @@
 //! The managed issuer, which an annotation of the Shoot turns on (D16 to D21, W6).
 
+use pillion_kubernetes::field::{FieldErrors, FieldPath};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{Judgement, SHOWN, shown};
-use crate::field::{FieldErrors, FieldPath};
-use crate::json;
 use crate::shoot::settings::ManagedIssuer;
 
 const ANNOTATION: &str = "authentication.gardener.cloud/issuer";

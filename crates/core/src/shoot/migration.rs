@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::FieldErrors;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::config::Signer;
 use super::{Change, Judgement, SHOWN, shown};
-use crate::field::FieldErrors;
-use crate::json;
 use crate::shoot::settings::Migration;
 
 /// On a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).

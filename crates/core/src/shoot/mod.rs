@@ -15,11 +15,11 @@ pub mod url;
 #[cfg(test)]
 mod tests;
 
+use config::{Config, Signer};
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
 use serde_json::Value;
 
-use crate::field::{Cause, FieldError, FieldErrors, FieldPath};
 use crate::shoot::settings::ShootSettings;
-use config::{Config, Signer};
 
 /// The most `acceptedIssuers` whose texts are looked at (`serviceaccounts.md` E18). kube-apiserver compares every token with
 /// each of them.

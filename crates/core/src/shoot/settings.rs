@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::shortened;
+use pillion_kubernetes::text::{TextError, checked_text};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-
-use crate::field::shortened;
-use crate::text::{TextError, checked_text};
 
 /// The places at which Shoot, Garden and `ManagedSeedSet` hold a `kubeAPIServer`.
 const PREFIXES: [&str; 3] = [

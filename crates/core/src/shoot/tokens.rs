@@ -1,8 +1,9 @@
 //! How long tokens may live (D1 to D3, D11, D12, W5).
 
+use pillion_kubernetes::duration::{self, Duration};
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors};
+
 use super::{Change, Judgement};
-use crate::duration::{self, Duration};
-use crate::field::{Cause, FieldError, FieldErrors};
 
 const SHORTEST: Duration = Duration::hours(720);
 const LONGEST: Duration = Duration::hours(2160);

@@ -1,11 +1,11 @@
 //! What matching needs to know of a `SidecarSet`; everything else stays closed until it matches.
 
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
+use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
-use crate::field::FieldError;
-use crate::json;
 use crate::names;
-use crate::selector::{Op, Selector};
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::prepare;
 

@@ -1,9 +1,9 @@
 //! Conversion between v1alpha1 and v1beta1. Both are the same but for two fields.
 
+use pillion_kubernetes::json::{self, Object};
 use serde_json::{Value, json};
 
 use super::decode::Version;
-use crate::json::{self, Object};
 use crate::names;
 
 /// Turns a decoded v1alpha1 object into v1beta1, in place.

@@ -1,10 +1,10 @@
 //! From a manifest to a `SidecarSet`.
 
+use pillion_kubernetes::field::{FieldError, FieldPath};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{REVISION, SidecarSet, convert};
-use crate::field::{FieldError, FieldPath};
-use crate::json;
 use crate::schema::{self, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema, expect_text};
 
 /// The versions of a `SidecarSet`.

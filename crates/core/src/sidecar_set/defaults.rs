@@ -3,11 +3,11 @@
 //! Works in place on the decoded JSON of either version: the fields are the same in both. A field that is present
 //! and not zero is never touched, except for quantities finer than milli.
 
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
 use crate::image;
-use crate::json::{self, Object};
-use crate::quantity::Quantity;
 use crate::schema;
 
 /// Which kind of container is defaulted: they differ in where they are injected.

@@ -9,10 +9,10 @@ pub(crate) mod weight;
 
 use std::sync::Arc;
 
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::controller_revision::ControllerRevision;
-use crate::json;
 use crate::names;
 
 /// Where a set has its stored version with it: no field of a `SidecarSet`, and taken out of whatever users write.

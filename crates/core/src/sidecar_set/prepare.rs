@@ -1,10 +1,10 @@
 //! Making a manifest of the settings what it would be after its admission.
 
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{SidecarSet, defaults};
 use crate::hash::{self, Hashes};
-use crate::json;
 use crate::names;
 
 /// The `SidecarSet` as its admission would have stored it: defaulted and hashed. One that carries a hash is taken as

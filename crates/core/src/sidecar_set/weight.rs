@@ -3,8 +3,9 @@
 //! Defaults make a short container several times longer, and then it is hashed twice and validated: that takes as long for
 //! `{}` as for half a kilobyte of JSON. Containers and volumes that do something are longer.
 
+use pillion_kubernetes::json;
+
 use super::SidecarSet;
-use crate::json;
 
 /// The length for which a container is paid, in bytes of JSON.
 const CONTAINER: usize = 448;

@@ -1,6 +1,7 @@
 //! Canary annotations (V-3, section 1.6).
 
-use crate::field::{FieldError, FieldErrors, FieldPath};
+use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath};
+
 use crate::names;
 use crate::sidecar_set::SidecarSet;
 

@@ -3,13 +3,13 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::json;
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::selector::{Possible, Selector};
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldErrors};
-use crate::json;
-use crate::node::Node;
 use crate::schema::{self, Style};
-use crate::selector::{Possible, Selector};
 use crate::sidecar_set::SidecarSet;
 
 const PATCHES: &str = "patchPodMetadata";

@@ -1,7 +1,8 @@
 //! `upgradeStrategy` of containers.
 
-use crate::field::{FieldError, FieldErrors as _};
-use crate::node::Node;
+use pillion_kubernetes::field::{FieldError, FieldErrors as _};
+use pillion_kubernetes::node::Node;
+
 use crate::sidecar::{is_hot_upgrade, is_native};
 
 /// A container that is replaced by a pair needs an image for the half that idles; without one, no Pod could start.

@@ -1,15 +1,15 @@
 //! `spec.injectionStrategy` (V-6).
 
-use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, FieldErrors, FieldPath, joined};
-use crate::json;
-use crate::lookup::Lookup;
-use crate::node::Node;
-use crate::outcome::Code;
-use crate::revision::{self, Selection};
-use crate::sidecar_set::SidecarSet;
+use pillion_kubernetes::field::{FieldError, FieldErrors, FieldPath, joined};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::outcome::Code;
 
 use super::Findings;
+use crate::controller_revision::ControllerRevision;
+use crate::revision::{self, Selection};
+use crate::sidecar_set::SidecarSet;
 
 /// Which Pods get the revision.
 const POLICIES: [&str; 2] = ["Always", "Partial"];

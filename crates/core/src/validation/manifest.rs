@@ -1,7 +1,8 @@
 //! Manifests that no API server has seen.
 
-use crate::field::FieldError;
-use crate::node::Node;
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::node::Node;
+
 use crate::sidecar_set::SidecarSet;
 
 /// What the CRD allows, in the only place where it and the webhook differ (A-5, V-11).

@@ -1,10 +1,10 @@
 //! `metadata` (V-2): the name rule of `SidecarSet`s, and what the API machinery asks of every object.
 
-use crate::annotations;
-use crate::field::{FieldError, FieldErrors};
-use crate::format;
-use crate::node::Node;
-use crate::selector;
+use pillion_kubernetes::annotations;
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::format;
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::selector;
 
 /// The longest name of a `SidecarSet`.
 const NAME_MAX: usize = 63;

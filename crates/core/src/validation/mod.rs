@@ -11,7 +11,6 @@ pub mod injection;
 mod manifest;
 mod metadata;
 mod patch_pod_metadata;
-pub mod pod;
 mod resources_policy;
 mod spec;
 mod transfer_env;
@@ -24,10 +23,11 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::field::FieldError;
-use crate::json;
-use crate::node::Node;
 use crate::sidecar_set::SidecarSet;
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::pod_validation;
 
 pub use manifest::validate as validate_manifest;
 
@@ -89,7 +89,7 @@ fn check_pod(set: &SidecarSet, errors: &mut Vec<FieldError>) {
     } else {
         set.containers()
     };
-    pod::check(set.init_containers(), containers, set.volumes(), errors);
+    pod_validation::check(set.init_containers(), containers, set.volumes(), errors);
 }
 
 /// `spec.updateStrategy.type`.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::annotations;
-use crate::field::{FieldError, FieldErrors};
-use crate::json;
-use crate::node::Node;
+use pillion_kubernetes::annotations;
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::json;
+use pillion_kubernetes::node::Node;
 
 /// Checks that every entry has annotations and a policy, and that none patches a key that another one patches.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {

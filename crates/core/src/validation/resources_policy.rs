@@ -1,11 +1,11 @@
 //! `resourcesPolicy` of containers (V-11).
 
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::json;
+use pillion_kubernetes::node::Node;
 use serde_json::Value;
 
 use crate::expression::{Expression, Slot};
-use crate::field::{FieldError, FieldErrors};
-use crate::json;
-use crate::node::Node;
 use crate::pattern::Pattern;
 use crate::sidecar::is_native;
 

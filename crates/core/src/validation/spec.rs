@@ -1,8 +1,9 @@
 //! `spec` as a whole: selectors, lists that must not be empty, enumerations of containers (V-4, V-5, V-8, V-9).
 
-use crate::field::{FieldError, FieldErrors};
-use crate::node::Node;
-use crate::selector;
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::selector;
+
 use crate::sidecar::is_native;
 use crate::sidecar_set::SidecarSet;
 

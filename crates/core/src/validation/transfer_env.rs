@@ -1,8 +1,8 @@
 //! `transferEnv[].sourceContainerNameFrom` (V-9, Q-16, Q-17).
 
-use crate::field::{FieldError, FieldErrors};
-use crate::format;
-use crate::node::Node;
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::format;
+use pillion_kubernetes::node::Node;
 
 /// Checks where transferred variables come from.
 ///

@@ -1,11 +1,11 @@
 //! What an update may not change (V-30).
 
-use crate::field::FieldError;
-use crate::json;
-use crate::node::Node;
-use crate::sidecar_set::SidecarSet;
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
+use pillion_kubernetes::node::Node;
 
 use super::canary;
+use crate::sidecar_set::SidecarSet;
 
 /// Compares with the object before the update: containers may be removed, but neither added nor renamed, and the
 /// way in which one is upgraded stays. Init containers are free. A canary keeps its base (V-3).

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::field::{FieldError, FieldErrors};
+use pillion_kubernetes::format;
+use pillion_kubernetes::node::{Node, shown};
+use pillion_kubernetes::selector;
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldErrors};
-use crate::format;
-use crate::node::{Node, shown};
-use crate::selector;
 use crate::sidecar_set::SidecarSet;
 
 /// Checks the type, and under `RollingUpdate` the rest.

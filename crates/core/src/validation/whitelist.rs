@@ -2,20 +2,19 @@
 
 use std::borrow::Cow;
 
+use pillion_kubernetes::field::{FieldErrors, joined, shortened};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Lookup, ObjectRef};
+use pillion_kubernetes::node::Node;
+use pillion_kubernetes::outcome::Code;
+use pillion_kubernetes::selector::Selector;
 use serde_json::Value;
 
-use crate::field::{FieldErrors, joined, shortened};
-use crate::gates::Gates;
-use crate::json;
-use crate::lookup::{Lookup, ObjectRef};
-use crate::names;
-use crate::node::Node;
-use crate::outcome::Code;
-use crate::pattern::{EFFORT_MAX, Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
-use crate::selector::Selector;
-use crate::sidecar_set::SidecarSet;
-
 use super::Findings;
+use crate::gates::Gates;
+use crate::names;
+use crate::pattern::{EFFORT_MAX, Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
+use crate::sidecar_set::SidecarSet;
 
 const PATCHES: &str = "patchPodMetadata";
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::duration;
+use pillion_kubernetes::duration;
 
 /// What it waits where it does not say: the default of `timeoutSeconds`.
 const DEFAULT: Duration = Duration::from_secs(10);

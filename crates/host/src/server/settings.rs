@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 use pillion_core::settings::Role;
 use serde_json::{Value, json};
 
+use crate::Cluster;
+use crate::admission::AdmissionRequest;
 use crate::module::{Error, Module};
 use crate::protocol::{Operation, ValidationResponse};
-use crate::{Cluster, admission::AdmissionRequest};
 
 /// Why settings cannot be served.
 #[derive(Debug, thiserror::Error)]

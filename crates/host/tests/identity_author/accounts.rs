@@ -2,11 +2,21 @@
 
 use std::time::Duration;
 
-use crate::support::identity::{Court, edited, rule, verdict};
-use crate::{account, admit, cluster, hers, in_namespaces, request, set, set_for_all, told, with_rules};
 use pillion_host::ClusterError;
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::account;
+use crate::admit;
+use crate::cluster;
+use crate::hers;
+use crate::in_namespaces;
+use crate::request;
+use crate::set;
+use crate::set_for_all;
+use crate::support::identity::{Court, edited, rule, verdict};
+use crate::told;
+use crate::with_rules;
 
 #[rstest]
 #[case::broken(ClusterError::Failed("boom, says secret-host".to_owned()), "403 SidecarSet \"agent\": spec.serviceAccountPermissions: the author's permissions could not be verified; try again")]

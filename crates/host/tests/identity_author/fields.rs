@@ -1,9 +1,14 @@
 //! Fields, annotations and volumes that are not what they should be.
 
-use crate::support::identity::{edited, verdict};
-use crate::{admit, cluster, request, set, told};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::admit;
+use crate::cluster;
+use crate::request;
+use crate::set;
+use crate::support::identity::{edited, verdict};
+use crate::told;
 
 #[rstest]
 #[case::the_default(

@@ -2,11 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::identity::{Court, edited, gated, rule, verdict};
-use crate::{account, admit, cluster, in_namespaces, request, set, told, with_rules};
 use pillion_testkit::module;
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::account;
+use crate::admit;
+use crate::cluster;
+use crate::in_namespaces;
+use crate::request;
+use crate::set;
+use crate::support::identity::{Court, edited, gated, rule, verdict};
+use crate::told;
+use crate::with_rules;
 
 #[test]
 fn p1_whoever_holds_what_the_set_hands_out_may_create_it() {

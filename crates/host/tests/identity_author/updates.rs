@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::support::identity::{Court, ask, edited, rule, verdict};
-use crate::{account, admit, request, set, stored, update};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::account;
+use crate::admit;
+use crate::request;
+use crate::set;
+use crate::stored;
+use crate::support::identity::{Court, ask, edited, rule, verdict};
+use crate::update;
 
 /// What the set does is the author's word, whoever wrote it first.
 #[rstest]

@@ -1,9 +1,9 @@
 //! The asserting twin against webhooks that come after the policy (B10, E11): it refuses whatever they undo or copy.
 
-use pillion_core::json;
-use pillion_core::service_account::names;
 use std::collections::BTreeSet;
 
+use pillion_core::service_account::names;
+use pillion_kubernetes::json;
 use pillion_testkit::identity::{self, Expected, Pair, Scenario, Set, TOKEN_PATH, pairs, plugin, scenario};
 use proptest::collection::vec;
 use proptest::prelude::*;

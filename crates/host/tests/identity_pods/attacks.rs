@@ -2,12 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::support::identity::{ask, edited, gated, verdict};
-use crate::{
-    TOKEN_PATH, admit_in, automounted, cluster, injected, isolated, merged_name, pod, request, running_as, set, told,
-};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::TOKEN_PATH;
+use crate::admit_in;
+use crate::automounted;
+use crate::cluster;
+use crate::injected;
+use crate::isolated;
+use crate::merged_name;
+use crate::pod;
+use crate::request;
+use crate::running_as;
+use crate::set;
+use crate::support::identity::{ask, edited, gated, verdict};
+use crate::told;
 
 fn asserted(pod: &Value, sets: &[Value]) -> String {
     let settings = edited(gated(&json!({}), sets), |settings| settings["role"] = json!("Assert"));

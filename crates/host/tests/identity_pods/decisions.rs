@@ -2,13 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::support::identity::{Court, ask, edited, gated, rule, verdict};
-use crate::{
-    INJECTED, TOKEN_PATH, account, admit, admit_in, automounted, cluster, holders, injected, isolated, merged_name,
-    pod, request, running_as, set, told, volume_of,
-};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::INJECTED;
+use crate::TOKEN_PATH;
+use crate::account;
+use crate::admit;
+use crate::admit_in;
+use crate::automounted;
+use crate::cluster;
+use crate::holders;
+use crate::injected;
+use crate::isolated;
+use crate::merged_name;
+use crate::pod;
+use crate::request;
+use crate::running_as;
+use crate::set;
+use crate::support::identity::{Court, ask, edited, gated, rule, verdict};
+use crate::told;
+use crate::volume_of;
 
 #[test]
 fn e3_only_the_sidecar_holds_its_account() {

@@ -1,11 +1,21 @@
 //! Merged accounts (E6).
 
-use crate::support::identity::{Court, edited, verdict};
-use crate::{
-    INJECTED, account, admit, admit_in, holders, injected, merged_name, merged_objects, pod, running_as, set, told,
-};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::INJECTED;
+use crate::account;
+use crate::admit;
+use crate::admit_in;
+use crate::holders;
+use crate::injected;
+use crate::merged_name;
+use crate::merged_objects;
+use crate::pod;
+use crate::running_as;
+use crate::set;
+use crate::support::identity::{Court, edited, verdict};
+use crate::told;
 
 #[rstest]
 #[case::of_nobody(running_as("sidecarset-merged-0123456789abcdef"), vec![], "403 spec.serviceAccountName: ServiceAccount \"sidecarset-merged-0123456789abcdef\" is merged for other SidecarSets than this Pod's; name another ServiceAccount; merged ones are set by the policy alone")]

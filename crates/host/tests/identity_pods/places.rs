@@ -2,10 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::support::identity::{Court, ask, edited, gated, verdict};
-use crate::{account, admit_in, cluster, holders, injected, merged_name, pod, request, running_as, set, told};
 use pillion_host::ClusterError;
 use serde_json::{Value, json};
+
+use crate::account;
+use crate::admit_in;
+use crate::cluster;
+use crate::holders;
+use crate::injected;
+use crate::merged_name;
+use crate::pod;
+use crate::request;
+use crate::running_as;
+use crate::set;
+use crate::support::identity::{Court, ask, edited, gated, verdict};
+use crate::told;
 
 #[test]
 fn e1_pods_in_protected_namespaces() {

@@ -1,11 +1,21 @@
 //! Tokens that are not the container's to hold (E3, E4, B0).
 
-use crate::support::identity::{edited, verdict};
-use crate::{
-    TOKEN_PATH, admit, admit_in, automounted, cluster, holders, injected, isolated, pod, set, told, volume_of,
-};
 use rstest::rstest;
 use serde_json::{Value, json};
+
+use crate::TOKEN_PATH;
+use crate::admit;
+use crate::admit_in;
+use crate::automounted;
+use crate::cluster;
+use crate::holders;
+use crate::injected;
+use crate::isolated;
+use crate::pod;
+use crate::set;
+use crate::support::identity::{edited, verdict};
+use crate::told;
+use crate::volume_of;
 
 fn injected_with_records(edit: impl FnOnce(&mut Value)) -> Value {
     // What the policy made of the Pod says what the records look like.

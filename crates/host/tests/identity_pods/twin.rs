@@ -2,9 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::support::identity::{ask, edited, gated, verdict};
-use crate::{TOKEN_PATH, automounted, cluster, injected, merged_name, pod, request, running_as, set};
 use serde_json::{Value, json};
+
+use crate::TOKEN_PATH;
+use crate::automounted;
+use crate::cluster;
+use crate::injected;
+use crate::merged_name;
+use crate::pod;
+use crate::request;
+use crate::running_as;
+use crate::set;
+use crate::support::identity::{ask, edited, gated, verdict};
 
 fn assert_twin(pod: &Value, sets: &[Value]) -> String {
     let settings = edited(gated(&json!({}), sets), |settings| settings["role"] = json!("Assert"));

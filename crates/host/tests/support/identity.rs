@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pillion_core::rbac::{Atom, atoms};
 use pillion_host::{AccessRequest, Cluster, ClusterError, ResourceRequest, ValidationResponse};
+use pillion_kubernetes::rbac::{Atom, atoms};
 use pillion_testkit::{FakeCluster, module};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use pillion::rendering::options::Controller;
 use pillion::rendering::{controller, document};
 use pillion_controller::{Clock, legacy_token};
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{apply, until};
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pillion_controller::Clock;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 
 /// By how many seconds clocks are ahead. Its copies are the same.
 #[derive(Clone, Default)]

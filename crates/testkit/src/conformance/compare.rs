@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use pillion_core::field::FieldPath;
-use pillion_core::quantity::Quantity;
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
 /// Structs that Go writes though they are empty.

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::field::FieldPath;
+use pillion_core::names;
+use pillion_core::schema;
+use pillion_core::sidecar;
 use pillion_core::sidecar_set::decode::Version;
-use pillion_core::{json, names, schema, sidecar_set};
 use pillion_host::ValidationResponse;
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::{Case, compare, fields, resources};

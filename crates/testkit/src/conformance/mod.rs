@@ -10,8 +10,8 @@ mod resources;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pillion_core::json;
 use pillion_host::{Module, ValidationResponse};
+use pillion_kubernetes::json;
 use serde_json::{Map, Value, json};
 
 use crate::FakeCluster;

@@ -1,7 +1,8 @@
 //! Where computed resources differ from the reference's on purpose.
 
-use pillion_core::quantity::Quantity;
-use pillion_core::{json, names};
+use pillion_core::names;
+use pillion_kubernetes::json;
+use pillion_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
 use super::Case;

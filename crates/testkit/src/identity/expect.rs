@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::json;
 use pillion_core::service_account::names;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::scenario::Set;

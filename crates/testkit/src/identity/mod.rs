@@ -16,7 +16,7 @@ pub use kubelet::{Pair, pairs};
 pub use plugin::{Account, Accounts, NAMESPACE, admit, invalid};
 pub use scenario::{Scenario, Set};
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 /// Where ServiceAccounts are mounted.

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use pillion_core::json;
 use pillion_host::ClusterError;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use super::TOKEN_PATH;

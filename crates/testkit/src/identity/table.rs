@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use super::{Account, Accounts, TOKEN_PATH, pairs};

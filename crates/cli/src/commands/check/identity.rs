@@ -1,7 +1,5 @@
 //! What `SidecarSet`s say of ServiceAccounts: what the core finds, at its place.
 
-use pillion_core::field::FieldPath;
-use pillion_core::json;
 use pillion_core::service_account::author::uses_feature;
 use pillion_core::service_account::declared::FIELDS;
 use pillion_core::service_account::rules::Rules;
@@ -10,6 +8,8 @@ use pillion_core::service_account::{conflicts, declared};
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::prepare::prepared;
 use pillion_core::words::nearest;
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::subject::{Spot, Subject};

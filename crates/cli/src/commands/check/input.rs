@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 
 use super::documents::{Document, Role, is_settings, role};
 use crate::manifest::{self, Manifest, Source};

@@ -1,6 +1,6 @@
 //! Misspelt fields of SidecarSets, for commands that show what a SidecarSet does.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 
 use super::lint;
 use super::subject::Spot;

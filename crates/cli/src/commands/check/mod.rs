@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::field::FieldPath;
-use pillion_core::json;
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
 use self::documents::{Document, Role};

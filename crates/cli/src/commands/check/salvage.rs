@@ -1,7 +1,7 @@
 //! Decodes the sound fields of an object that cannot be decoded as a whole: the module stops there, and the command
 //! goes on.
 
-use pillion_core::field::{Cause, FieldError};
+use pillion_kubernetes::field::{Cause, FieldError};
 use serde_json::Value;
 
 use super::locate::resolve;

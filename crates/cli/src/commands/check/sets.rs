@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::field::{Cause, FieldError};
-use pillion_core::json;
-use pillion_core::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_core::names;
 use pillion_core::service_account::validation::{Findings as Identity, check_gate};
 use pillion_core::settings::Settings;
 use pillion_core::sidecar_set::SidecarSet;
 use pillion_core::sidecar_set::decode::{Decoded, decode as decode_set};
 use pillion_core::validation::{self, injection, whitelist};
+use pillion_kubernetes::field::{Cause, FieldError};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use serde_json::{Value, json};
 
 use super::Folders;

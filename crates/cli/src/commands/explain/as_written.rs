@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pillion_core::explain::finding::Kind;
 use pillion_core::explain::{Decision, Explained};
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 /// The SidecarSets of v1alpha1 with `spec.namespace`, which becomes a selector when they are read.

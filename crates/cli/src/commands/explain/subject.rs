@@ -5,11 +5,11 @@ use std::iter;
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::identity::PodIdentity;
 use pillion_core::explain::{self, Decision, Explained};
-use pillion_core::json;
-use pillion_core::outcome::{Outcome, Verdict};
 use pillion_core::request::{Request, Target};
 use pillion_core::settings::Settings;
 use pillion_host::ValidationResponse;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
 use serde_json::Value;
 
 use crate::manifest::{Manifest, request_in};

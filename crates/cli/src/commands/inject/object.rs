@@ -1,19 +1,18 @@
 //! One object: each Pod that it describes is given to the policy, and the answers are put back into it.
 
 use pillion_core::admission::audit;
-use pillion_core::json;
 use pillion_core::service_account::names;
-use pillion_core::time::Timestamp;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
+use super::documents::Document;
+use super::timestamp;
 use crate::manifest::Manifest;
 use crate::preview::{Admission, Preview, label};
 use crate::report::locate;
 use crate::workload::{self, Template, carry::carry, kinds, shape};
 use crate::yaml::Tree;
-
-use super::documents::Document;
-use super::timestamp;
 
 /// What is printed of an object.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 use std::sync::{Arc, OnceLock};
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use pillion_testkit::strategies;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -16,8 +16,8 @@ use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Situation};
 use pillion_controller::selection::Name;
-use pillion_core::json;
 use pillion_core::settings::Settings;
+use pillion_kubernetes::json;
 use tokio::time::timeout;
 
 use super::controller::tuning::{Choice, Tuning};

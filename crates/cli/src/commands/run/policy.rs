@@ -233,7 +233,7 @@ fn object(settings: Value) -> anyhow::Result<Value> {
     match settings {
         Value::Null => Ok(Value::Object(Map::new())),
         Value::Object(_) => Ok(settings),
-        other => bail!("settings are an object, this is {}", pillion_core::json::type_name(&other)),
+        other => bail!("settings are an object, this is {}", pillion_kubernetes::json::type_name(&other)),
     }
 }
 

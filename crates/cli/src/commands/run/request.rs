@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use pillion_core::json;
 use pillion_host::admission::AdmissionRequest;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 /// A request as a policy gets it.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pillion_core::json;
 use pillion_core::settings::Settings;
 use pillion_host::session::{self, Exchange, Question, Recorder, Replay, Response};
 use pillion_host::{Cluster, Live, NoCluster};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use crate::preview::{Accounts, Assume, Manifests, Note};

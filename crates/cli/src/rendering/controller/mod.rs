@@ -5,9 +5,9 @@ mod rights;
 use std::collections::BTreeSet;
 
 use pillion_controller::selection::{self, Name};
-use pillion_core::rbac::{self, PolicyRule};
 use pillion_core::service_account::declared::{Declared, OnConflict};
 use pillion_core::settings::Settings;
+use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};
 
 use super::needs::declared;

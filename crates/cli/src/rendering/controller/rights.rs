@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_controller::selection::Name;
-use pillion_core::rbac::PolicyRule;
+use pillion_kubernetes::rbac::PolicyRule;
 use serde_json::{Value, json};
 
 use super::super::access::{self, Access, Grant};

@@ -4,20 +4,20 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::Verdict;
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::admission::admit;
-use crate::authorizer::{Authorizer, Question};
 use crate::bundle::config_map::{TEXT_MAX, TIME, write};
 use crate::bundle::source::ConfigMapName;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
-use crate::outcome::Verdict;
 use crate::request::Request;
 use crate::settings::Settings;
 use crate::sidecar_set::decode::decode;
-use crate::time::Timestamp;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -93,8 +93,11 @@ fn shown(outcome: &Outcome) -> String {
     match &outcome.verdict {
         Verdict::Unchanged => "accepted".to_owned(),
         Verdict::Mutated(object) => {
-            let containers = crate::json::items(object, &["spec", "containers"]).iter();
-            containers.map(|container| crate::json::text(container, &["name"])).collect::<Vec<_>>().join(" ")
+            let containers = pillion_kubernetes::json::items(object, &["spec", "containers"]).iter();
+            containers
+                .map(|container| pillion_kubernetes::json::text(container, &["name"]))
+                .collect::<Vec<_>>()
+                .join(" ")
         }
         Verdict::Refused(refusal) => format!("{} {}", refusal.code().as_u16(), refusal.message()),
     }

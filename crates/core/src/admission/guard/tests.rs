@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::authorizer::{Authorizer, Question};
 use crate::gates::Gates;
-use crate::lookup::{Answer, Failure, ObjectRef};
 use crate::service_account::rules::Rules;
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
-use crate::time::Timestamp;
 
 /// Objects by `Kind/name`; what is not among them does not exist.
 #[derive(Default)]

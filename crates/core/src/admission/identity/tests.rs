@@ -1,5 +1,9 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_kubernetes::lookup::{Answer, ObjectRef};
+use pillion_kubernetes::outcome::Code;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::json;
 
@@ -7,12 +11,8 @@ use super::*;
 use crate::admission::pod::{Context, PodRequest, admit};
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
-use crate::lookup::{Answer, ObjectRef};
-use crate::outcome::Code;
-use crate::outcome::{Outcome, Verdict};
 use crate::service_account::decide::{Grant, Token};
 use crate::settings::Role;
-use crate::time::Timestamp;
 
 /// A cluster in which every account is there.
 struct Cluster;

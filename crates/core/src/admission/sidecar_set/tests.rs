@@ -1,14 +1,15 @@
+use std::time::Duration;
+
+use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use std::time::Duration;
-
-use crate::authorizer::{Authorizer, Question};
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
-use crate::time::Timestamp;
-use crate::{hash, names};
+use crate::hash;
+use crate::names;
 
 /// A cluster in which nothing can be read.
 struct Closed;

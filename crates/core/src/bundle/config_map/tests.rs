@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use pillion_kubernetes::lookup::Answer;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use rstest::rstest;
@@ -9,7 +10,6 @@ use serde_json::json;
 
 use super::*;
 use crate::bundle::source::OnUnavailable;
-use crate::lookup::Answer;
 use crate::sidecar_set::prepare::prepared;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -11,7 +12,6 @@ use crate::bundle::{self, Bundle};
 use crate::hash;
 use crate::sidecar_set::SidecarSet;
 use crate::sidecar_set::compiled::{CompiledSet, Scope};
-use crate::time::Timestamp;
 
 /// The longest bundle for one ConfigMap, in bytes: the API server takes 1 MiB of data, keys included.
 pub const TEXT_MAX: usize = 1_000_000;

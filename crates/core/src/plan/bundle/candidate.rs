@@ -1,12 +1,12 @@
 //! What a SidecarSet of the cluster would be in the bundle.
 
+use pillion_kubernetes::field::{FieldError, joined};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use serde_json::{Value, json};
 
 use super::Seen;
 use crate::controller_revision::ControllerRevision;
-use crate::field::{FieldError, joined};
-use crate::json;
-use crate::lookup::{Answer, Lookup, ObjectRef};
 use crate::names;
 use crate::revision::{Selection, find};
 use crate::settings::Settings;

@@ -1,10 +1,10 @@
 //! What is said of a SidecarSet in its status.
 
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 
 use super::{Place, Verdict};
 use crate::plan::condition::{self, Condition};
-use crate::time::Timestamp;
 
 /// The type of the condition: whether Pods are injected with this version of the SidecarSet, once it is in the bundle.
 pub const CONDITION: &str = "InBundle";

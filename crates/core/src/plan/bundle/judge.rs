@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::field::FieldError;
+use pillion_kubernetes::json;
+
 use super::candidate::{Candidate, shown};
 use super::{Place, Seen, Verdict, Why};
 use crate::bundle::config_map::TooLong;
-use crate::field::FieldError;
-use crate::json;
 use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
 use crate::settings::Settings;

@@ -23,7 +23,7 @@ use crate::bundle::source::{BundleSource, ConfigMapName};
 use crate::controller_revision::ControllerRevision;
 use crate::settings::Settings;
 use crate::sidecar_set::SidecarSet;
-use crate::time::Timestamp;
+use pillion_kubernetes::time::Timestamp;
 
 pub use self::candidate::wanted_revisions;
 pub use self::condition::{CONDITION, condition};

@@ -1,12 +1,13 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_kubernetes::json;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
 use crate::bundle::config_map::TEXT_MAX;
-use crate::{json, names};
+use crate::names;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -179,7 +180,7 @@ fn what_is_missing_is_made_empty_and_filled_then() {
 #[case::not_yet(9, "30s", 0)]
 fn the_time_is_renewed_before_it_is_too_old(#[case] after: i64, #[case] age: &str, #[case] steps: usize) {
     let mut world = World::new([set("a", "a:1")]);
-    world.settings.bundle_source.max_age = crate::duration::Duration::parse(age).unwrap();
+    world.settings.bundle_source.max_age = pillion_kubernetes::duration::Duration::parse(age).unwrap();
     world.settle();
     world.now = Timestamp(NOW.0 + after);
     let plan = world.plan();

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Obstacle, Seen};
 use crate::bundle::config_map::{self, BUNDLE, GENERATION, SHARDS, TIME, shard_name};
 use crate::bundle::source::ConfigMapName;
 use crate::bundle::{Bundle, FAMILY};
-use crate::json;
-use crate::lookup::ObjectRef;
 use crate::plan::Step;
 use crate::sidecar_set::SidecarSet;
-use crate::time::Timestamp;
 
 /// What the ConfigMaps of a bundle can be known by.
 const LABELS: [(&str, &str); 3] = [

@@ -1,8 +1,8 @@
+use pillion_kubernetes::json::parse;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::json::parse;
 
 /// The settings with these SidecarSets, given as name, mode, behaviour and account, for Pods with the label `app: web`.
 fn settings(sets: &[(&str, &str, &str, &str)], service_accounts: &Value) -> Settings {

@@ -10,13 +10,13 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Step;
 use super::token_secret::{ACCOUNT, ACCOUNT_UID, Account};
-use crate::json;
-use crate::lookup::ObjectRef;
-use crate::time::Timestamp;
 
 /// The namespace of the ConfigMap in which the API server says since when it notes uses.
 pub const TRACKING_NAMESPACE: &str = "kube-system";

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::json;
 use serde_json::Value;
-
-use crate::json;
 
 /// Lists of containers in a Pod's `spec`.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Step;
 use super::steps::object_ref;
-use crate::json;
 use crate::service_account::decide::Asking;
 use crate::service_account::{merged, names};
-use crate::time::Timestamp;
 
 /// The kinds, in the order in which they are made (G4).
 pub const KINDS: [(&str, &str); 3] = [

@@ -1,13 +1,13 @@
 //! Steps that make merged objects what they should be, and collect them.
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{KINDS, finalizers, mark, patch};
-use crate::json;
-use crate::lookup::ObjectRef;
 use crate::plan::Step;
 use crate::service_account::names;
-use crate::time::Timestamp;
 
 /// What names an object, and all that can never change in it.
 const SEED: [&str; 4] = ["apiVersion", "kind", "metadata", "roleRef"];

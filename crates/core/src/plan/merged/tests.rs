@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use pillion_kubernetes::lookup::ObjectRef;
 use rstest::rstest;
 use serde_json::json;
 
 use super::objects::wanted;
 use super::*;
-use crate::lookup::ObjectRef;
 use crate::plan::demand::Prepared;
 use crate::settings::Settings;
 

@@ -12,11 +12,12 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::hash;
-use crate::json;
-use crate::service_account::guards::secret;
-use crate::time::Timestamp;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
+
+use crate::hash;
+use crate::service_account::guards::secret;
 
 /// The type of the Secrets.
 pub use secret::TOKEN_TYPE;

@@ -1,9 +1,8 @@
 //! Whether kube-controller-manager is at work, which fills the same Secrets (`serviceaccounts.md` C4).
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
-
-use crate::json;
-use crate::time::Timestamp;
 
 /// The namespace of its Lease.
 pub const NAMESPACE: &str = "kube-system";

@@ -1,12 +1,12 @@
 //! What is written, once the live objects have been looked at.
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{ACCOUNT, ACCOUNT_UID, Account, Fill, Secret};
-use crate::json;
-use crate::lookup::ObjectRef;
 use crate::plan::Step;
-use crate::time::Timestamp;
 
 /// On a Secret whose token ends: when. For people; what counts is the token itself.
 pub const EXPIRES: &str = "pillion.dev/token-expires-at";

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use pillion_kubernetes::format;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::Step;
-use crate::json;
-use crate::lookup::ObjectRef;
+use crate::hash;
 use crate::service_account::names;
-use crate::time::Timestamp;
-use crate::{format, hash};
 
 /// The labels that all of these Secrets have, and no other object of Pillion's: name and value.
 pub const LABELS: [(&str, &str); 2] =

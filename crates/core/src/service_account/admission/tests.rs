@@ -4,14 +4,14 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use pillion_kubernetes::authorizer::{Authorizer, Question};
+use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::authorizer::{Authorizer, Question};
-use crate::lookup::{Answer, Failure, ObjectRef};
 use crate::sidecar_set::prepare::prepared;
-use crate::time::Timestamp;
 
 /// A cluster that writes down what it is asked: `may ann create pods in web`, `get ServiceAccount web/log-agent`.
 struct Cluster {

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lookup::{Answer, Failure, ObjectRef};
 use crate::service_account::tokens::volumes::Given;
 
 /// Objects by kind and name; everything else does not exist.

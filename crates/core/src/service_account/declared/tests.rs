@@ -1,10 +1,10 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_kubernetes::field::ERRORS_MAX;
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::field::ERRORS_MAX;
 
 fn set(spec: Value, annotations: Value) -> SidecarSet {
     SidecarSet::from_decoded(json!({"metadata": {"name": "logs", "annotations": annotations}, "spec": spec}))

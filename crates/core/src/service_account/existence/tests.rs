@@ -1,8 +1,8 @@
+use pillion_kubernetes::lookup::{Answer, Failure};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::lookup::{Answer, Failure};
 
 struct Cluster(Answer);
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::Findings;
-use crate::json;
-use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::rules::{Judgement, Rules};
 use crate::service_account::tokens::held::shown;

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::format;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::{Findings, is_exempt, is_terminating, name, reserved};
-use crate::authorizer::Author;
-use crate::format;
-use crate::json;
-use crate::lookup::Lookup;
-use crate::operation::Operation;
-use crate::outcome::Reason;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
 
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 
     /// That of the SidecarSets `a` and `b`.
     const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";

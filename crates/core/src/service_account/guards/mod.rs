@@ -8,13 +8,13 @@ pub mod managed;
 pub mod secret;
 pub mod template;
 
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::rules::Rules;
-use crate::authorizer::Author;
-use crate::json;
-use crate::lookup::{Failure, Lookup, ObjectRef};
-use crate::outcome::Reason;
 
 /// What a guard says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Secrets that hold tokens of the old kind, which do not expire (C2, C4).
 
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::{Findings, name, reserved};
-use crate::json;
-use crate::lookup::Lookup;
-use crate::outcome::Reason;
 use crate::service_account::existence;
 use crate::service_account::names;
 use crate::service_account::rules::{Judgement, Rules};
@@ -108,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 
     struct Account(Answer);
 

@@ -1,12 +1,12 @@
 //! Pod templates that name a merged ServiceAccount (E6).
 
+use pillion_kubernetes::field::FieldPath;
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::Findings;
-use crate::field::FieldPath;
-use crate::index::index;
-use crate::json;
-use crate::outcome::Reason;
 use crate::service_account::names;
 
 /// Where the Pod templates of workloads, and of a `PodTemplate`, have their `spec`.

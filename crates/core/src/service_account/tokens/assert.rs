@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::give;
@@ -11,7 +12,6 @@ use super::reach::{self, Since};
 use super::settle::settle;
 use super::volumes::{Drivers, Volumes};
 use super::{Owners, account_of};
-use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::{Decision, Token};
 

@@ -1,12 +1,12 @@
 //! Giving owners their token (`serviceaccounts.md` B1, B2, E21).
 
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::outcome::Reason;
 use serde_json::{Value, json};
 
 use super::granted::{Account, Granted};
 use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
-use crate::json::{self, Object};
-use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::Token;
 use crate::service_account::names;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::index::index;
+
 use super::Owners;
-use crate::index::index;
 use crate::service_account::decide::{Decision, Token};
 use crate::service_account::names;
 

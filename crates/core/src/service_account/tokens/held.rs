@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use pillion_kubernetes::field::shortened;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::volumes::{self, Given, Volumes};
-use crate::field::shortened;
-use crate::json;
 use crate::pod;
 use crate::service_account::names;
 use crate::service_account::paths;

@@ -18,8 +18,8 @@ use serde_json::Value;
 pub use self::held::{Holder, containers, further_token};
 pub use self::settle::settle;
 pub use self::volumes::{Drivers, Volumes};
-use crate::json;
-use crate::outcome::Reason;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
 
 /// On a Pod: `{"original", "injected", "sidecarSets"}`, where its account was changed (M5).
 pub const INJECTED: &str = "pillion.dev/service-account-injected";

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use pillion_kubernetes::field::ERRORS_MAX;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
 
 use super::granted::Granted;
 use super::held::{Holder, containers, shown};
 use super::volumes::{self, Volumes};
-use crate::field::ERRORS_MAX;
-use crate::json;
-use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::Decision;
 use crate::service_account::names;

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::outcome::Reason;
 use serde_json::{Value, json};
 
 use super::give::{self, Giving};
@@ -10,9 +13,6 @@ use super::held::{LISTS, containers, is_at_path};
 use super::reach::{self, Since};
 use super::volumes::{self, Drivers, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
-use crate::index::index;
-use crate::json::{self, Object};
-use crate::outcome::Reason;
 use crate::pod;
 use crate::service_account::decide::Decision;
 

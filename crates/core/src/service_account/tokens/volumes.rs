@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json::{self, MAX_DEPTH};
 use serde_json::Value;
 
-use crate::index::index;
-use crate::json::{self, MAX_DEPTH};
 use crate::pod;
 use crate::service_account::names;
 

@@ -1,9 +1,9 @@
+use pillion_kubernetes::field::FieldError;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::conflicts;
 use super::{collect, container, paths, set};
-use crate::field::FieldError;
 use crate::sidecar_set::SidecarSet;
 
 const NAME: &str = "spec.containers[0].name";

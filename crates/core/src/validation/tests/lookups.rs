@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::outcome::Code;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -9,8 +11,6 @@ use super::super::{Findings, injection, whitelist};
 use super::set;
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
-use crate::lookup::{Answer, Failure, Lookup, ObjectRef};
-use crate::outcome::Code;
 use crate::sidecar_set::SidecarSet;
 
 /// Answers every question with one answer, and counts them.

@@ -5,9 +5,9 @@ mod conflicts;
 mod lookups;
 mod rules;
 
+use pillion_kubernetes::field::FieldError;
 use serde_json::{Value, json};
 
-use crate::field::FieldError;
 use crate::sidecar_set::{SidecarSet, defaults};
 
 /// A valid `SidecarSet`, defaulted: one container, one volume.

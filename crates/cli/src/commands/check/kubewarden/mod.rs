@@ -3,8 +3,8 @@
 
 mod fields;
 
-use pillion_core::field::{Cause, FieldError, FieldErrors, FieldPath};
-use pillion_core::json;
+use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use self::fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};

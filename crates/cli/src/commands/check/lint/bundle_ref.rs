@@ -3,7 +3,7 @@
 use pillion_core::bundle::Bundle;
 use pillion_core::bundle::config_map::{self, Fault, GENERATION};
 use pillion_core::bundle::source::ConfigMapName;
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::super::documents::Document;

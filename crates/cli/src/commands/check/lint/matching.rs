@@ -1,9 +1,9 @@
 //! `SidecarSet`s that no Pod gets.
 
-use pillion_core::json;
 use pillion_core::names;
-use pillion_core::selector::{Op, Requirement, Selector, overlap};
 use pillion_core::sidecar_set::SidecarSet;
+use pillion_kubernetes::json;
+use pillion_kubernetes::selector::{Op, Requirement, Selector, overlap};
 use serde_json::{Value, json};
 
 use crate::commands::check::subject::Subject;
@@ -44,7 +44,7 @@ pub(super) fn never(subject: &Subject<'_>, namespaces: &[&Value]) -> Vec<Finding
 fn is_selected(selector: &Selector<'_>, namespace: &Value) -> bool {
     let labels = json::object(namespace, &["metadata", "labels"]);
     let name = json::text(namespace, &["metadata", "name"]);
-    selector.matches(|key| match pillion_core::selector::label_of(labels, key) {
+    selector.matches(|key| match pillion_kubernetes::selector::label_of(labels, key) {
         None if key == names::NAMESPACE_NAME_LABEL => Some(name),
         label => label,
     })

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use pillion_core::json;
-use pillion_core::rbac;
 use pillion_core::service_account::author::closed_list;
 use pillion_core::service_account::declared::{Declared, Mode, OnConflict, PERMISSIONS, path};
 use pillion_core::service_account::lost::lost;
+use pillion_kubernetes::json;
+use pillion_kubernetes::rbac;
 use serde_json::Value;
 
 use crate::commands::check::documents::{Document, Role};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 
 use crate::commands::check::settings::Judged;
 use crate::report::{Finding, Severity};

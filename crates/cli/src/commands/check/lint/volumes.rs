@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 
 use super::matching::may_meet;
 use crate::commands::check::subject::Subject;

@@ -1,6 +1,6 @@
 //! What a policy is asked about.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::Policy;

@@ -1,6 +1,6 @@
 //! What becomes of requests when the policy does not answer, only watches, or may not change anything.
 
-use pillion_core::json;
+use pillion_kubernetes::json;
 
 use super::Policy;
 use super::asks::{SECRETS, WRITES};

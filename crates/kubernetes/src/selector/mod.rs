@@ -17,7 +17,7 @@ use crate::field::{FieldError, FieldPath};
 use crate::json::{self, Object};
 
 pub use overlap::{Possible, implies, overlap};
-pub(crate) use validate::{check, check_labels, check_not_empty};
+pub use validate::{check, check_labels, check_not_empty};
 
 /// What a requirement asks of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

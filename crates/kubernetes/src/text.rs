@@ -36,6 +36,7 @@ impl TextError {
 }
 
 /// A text that is only made if a check finds nothing wrong.
+#[macro_export]
 macro_rules! checked_text {
     ($(#[$meta:meta])* $name:ident, $check:expr) => {
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
@@ -75,7 +76,7 @@ macro_rules! checked_text {
         }
     };
 }
-pub(crate) use checked_text;
+pub use checked_text;
 
 /// A check out of one that says what is wrong with a text.
 fn of_format(text: &str, wrong: fn(&str) -> Option<&'static str>) -> Result<(), TextError> {
@@ -83,7 +84,7 @@ fn of_format(text: &str, wrong: fn(&str) -> Option<&'static str>) -> Result<(), 
 }
 
 /// Checks that a text is not empty, and not longer than a namespace, a slash and a name.
-pub(crate) fn check_length(text: &str) -> Result<(), TextError> {
+pub fn check_length(text: &str) -> Result<(), TextError> {
     match text.len() {
         0 => Err(TextError::Empty),
         1..=LENGTH_MAX => Ok(()),
@@ -131,7 +132,7 @@ checked_text!(
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<String>>(
+pub fn checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<String>>(
     deserializer: D,
 ) -> Result<String, D::Error> {
     T::deserialize(deserializer).map(Into::into)
@@ -141,7 +142,7 @@ pub(crate) fn checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<Stri
 ///
 /// # Errors
 /// What is wrong with the first wrong one.
-pub(crate) fn all_checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<String>, C: FromIterator<String>>(
+pub fn all_checked<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<String>, C: FromIterator<String>>(
     deserializer: D,
 ) -> Result<C, D::Error> {
     Vec::<T>::deserialize(deserializer).map(|texts| texts.into_iter().map(Into::into).collect())

@@ -4,7 +4,7 @@
 const SHOWN: usize = 80;
 
 /// The beginning of a text, with dots if something is left out.
-pub(crate) fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     cut(text, SHOWN)
 }
 

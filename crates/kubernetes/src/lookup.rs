@@ -3,12 +3,12 @@
 //! The host answers them one by one; each is asked at most once per request ([`Memo`]) and only when a rule needs
 //! it. "Not found" and "could not ask" are different answers: the first is a fact, the second means try again.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::format;
-use std::cell::RefCell;
-
 use serde_json::Value;
+
+use crate::format;
 
 /// One object of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

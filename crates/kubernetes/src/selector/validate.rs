@@ -7,7 +7,7 @@ use crate::{format, json};
 
 /// Checks a `LabelSelector` as Kubernetes' `ValidateLabelSelector` does with its default options: operators, which of
 /// them take values, keys and values.
-pub(crate) fn check(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+pub fn check(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check_labels(selector, "matchLabels", errors);
     for expression in selector.items("matchExpressions") {
         check_expression(&expression, errors);
@@ -15,7 +15,7 @@ pub(crate) fn check(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
 }
 
 /// [`check`], and an empty selector is an error (V-5).
-pub(crate) fn check_not_empty(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+pub fn check_not_empty(selector: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     check(selector, errors);
     let has_labels = json::object(selector.value, &["matchLabels"]).is_some_and(|labels| !labels.is_empty());
     if !has_labels && selector.list("matchExpressions").is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn check_not_empty(selector: &Node<'_, '_>, errors: &mut Vec<FieldErr
 }
 
 /// The labels in the map `key`; Kubernetes reports wrong keys and values at the map.
-pub(crate) fn check_labels(object: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
+pub fn check_labels(object: &Node<'_, '_>, key: &str, errors: &mut Vec<FieldError>) {
     let at = object.at(key);
     for (name, value) in json::string_map(object.value, &[key]) {
         errors.wrong(&at, name, format::qualified_name(name));

@@ -4,7 +4,7 @@
 ///
 /// Sorts instead of filling a set one by one: most lists are in some order, and then one comparison for each text is enough.
 /// A set compares each with some twenty others, and names often begin alike (`serviceaccounts.md` E18).
-pub(crate) fn are_first<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<bool> {
+pub fn are_first<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<bool> {
     let mut sorted: Vec<(&str, usize)> = texts.enumerate().map(|(index, text)| (text, index)).collect();
     sorted.sort_unstable();
     let mut first = vec![true; sorted.len()];

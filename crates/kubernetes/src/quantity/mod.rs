@@ -11,10 +11,10 @@ mod text;
 
 use std::cmp::Ordering;
 
+use magnitude::Magnitude;
 use serde_json::Value;
 
 use crate::format;
-use magnitude::Magnitude;
 
 /// The most digits that a quantity may be written with, and the largest power of ten that it may be multiplied by; also in
 /// the text that Kubernetes stores for it.

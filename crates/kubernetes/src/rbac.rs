@@ -5,6 +5,8 @@
 //! can be many more of them than the rules have bytes, which is why [`check_size`] comes first wherever rules were
 //! written by somebody else (E18), and why a [`Permission`] borrows its texts.
 
+pub mod denied;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -215,7 +217,7 @@ pub fn of_role(role: &Value) -> Result<Vec<PolicyRule>, serde_json::Error> {
 }
 
 /// The items of an optional list.
-pub(super) fn listed(list: Option<&Vec<String>>) -> &[String] {
+pub fn listed(list: Option<&Vec<String>>) -> &[String] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 

@@ -177,7 +177,7 @@ impl fmt::Display for FieldError {
 impl std::error::Error for FieldError {}
 
 /// Errors in one line.
-pub(crate) fn joined(errors: &[FieldError]) -> String {
+pub fn joined(errors: &[FieldError]) -> String {
     let mut text = String::new();
     for error in errors {
         if !text.is_empty() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 ///
 /// # Errors
 /// A value that is neither null nor a `T`.
-pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
     D: Deserializer<'de>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 ///
 /// Inserts one by one. `collect` sorts the entries first, which takes five kilobytes of the module for each type of entry
 /// and of iterator (docs/design.md).
-pub(crate) fn index<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
+pub fn index<K: Ord, V>(entries: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut index = BTreeMap::new();
     index.extend(entries);
     index

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::field::{FieldError, FieldErrors};
 use crate::format;
+use crate::json;
 use crate::node::{Items, Node};
-use crate::pod;
 use crate::unique;
 
 const PORT_MAX: i64 = 65535;
@@ -14,7 +14,7 @@ const PORT_NAME_MAX: usize = 15;
 /// The ports of one container: names are well formed and unique, numbers in range, protocols known. The same number
 /// may stand twice.
 pub(super) fn check(container: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    let first = unique::are_first(container.list("ports").iter().map(pod::name));
+    let first = unique::are_first(container.list("ports").iter().map(|port| json::text(port, &["name"])));
     for (port, is_first) in container.items("ports").zip(first) {
         let name = port.text("name");
         if !name.is_empty() {

@@ -9,7 +9,7 @@ use crate::node::{Node, lower_case};
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// Checks the annotations of an object: their keys, whose case does not matter, and the size of all of them together.
-pub(crate) fn check(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
+pub fn check(object: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
     let at = object.at("annotations");
     let mut size = 0_usize;
     for (key, value) in json::string_map(object.value, &["annotations"]) {

@@ -37,10 +37,10 @@ mod volumes;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use volumes::Volumes;
 
 use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::node::{Items, Node};
-use volumes::Volumes;
 
 /// Checks containers and volumes as the parts of one Pod.
 ///
@@ -54,7 +54,7 @@ pub fn validate(init_containers: &[Value], containers: &[Value], volumes: &[Valu
 }
 
 /// [`validate`] with a list to add to.
-pub(super) fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value], errors: &mut Vec<FieldError>) {
+pub fn check(init_containers: &[Value], containers: &[Value], volumes: &[Value], errors: &mut Vec<FieldError>) {
     let spec = FieldPath::new("spec");
     let volumes = volumes::check(volumes, &spec, errors);
     if containers.is_empty() {

@@ -3,7 +3,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::service_account::denied::Denied;
+use crate::rbac::denied::Denied;
 
 fn atom(group: &str, resource: &str, name: &str, verb: &str) -> Atom {
     Atom {
