@@ -89,7 +89,7 @@ fn granted(settings: &Value) -> Vec<PolicyRule> {
     let Ok(sets) = settings.all_sidecar_sets() else { return Vec::new() };
     let declared: Vec<Declared> = sets.iter().map(declared).collect();
     let merging = declared.iter().filter(|declared| declared.on_conflict == OnConflict::Merge);
-    permissions::normalised(merging.flat_map(|declared| &declared.permissions))
+    rbac::normalised(merging.flat_map(|declared| &declared.permissions))
 }
 
 fn container(options: &Controller, running: &BTreeSet<Name>) -> Container {

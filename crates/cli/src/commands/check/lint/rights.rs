@@ -40,7 +40,7 @@ pub(super) fn not_merged(subject: &Subject<'_>, documents: &[Document]) -> Vec<F
                     && (kind == "ClusterRole"
                         || ["", namespace].contains(&json::text(role, &["metadata", "namespace"])))
             };
-            known.iter().find(is_it).and_then(|role| permissions::of_role(role).ok())
+            known.iter().find(is_it).and_then(|role| rbac::of_role(role).ok())
         };
         for lost in lost((namespace, &account), &listed, &known, &rules_of) {
             // Of a role that is in no file nobody knows what it allows.
