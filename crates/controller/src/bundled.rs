@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use tokio::sync::watch;
 
 /// The SidecarSets of the bundle that this process keeps, where it keeps one.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pillion_core::plan::demand::Prepared;
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::SidecarSet;
-use pillion_core::sidecar_set::decode::decode;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::decode;
 use serde_json::Value;
 
 use crate::context::Context;

@@ -7,29 +7,14 @@
 
 pub mod admission;
 pub mod bundle;
-pub mod controller_revision;
 pub mod explain;
-pub mod expression;
-pub mod gates;
-pub mod hash;
-pub mod image;
 pub mod inject;
-pub mod names;
-pub mod pattern;
 // For controllers: the module has no part in it.
 #[cfg(not(target_arch = "wasm32"))]
 pub mod plan;
-pub mod pod;
 pub mod request;
-pub mod revision;
-pub mod schema;
 pub mod select;
 pub mod service_account;
 pub mod settings;
 pub mod shoot;
-pub mod sidecar;
-pub mod sidecar_set;
-pub mod validation;
 pub mod words;
-
-pub use pillion_json::go as go_json;

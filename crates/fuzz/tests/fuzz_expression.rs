@@ -2,12 +2,12 @@
 #![allow(missing_docs)]
 
 use anyhow::ensure;
-use pillion_core::expression::{Expression, Slot};
-use pillion_core::pattern::Pattern;
 use pillion_fuzz::corpus;
 use pillion_fuzz::run::Target;
 use pillion_fuzz::sequence::changed_texts;
 use pillion_kubernetes::quantity::Quantity;
+use pillion_pattern::Pattern;
+use pillion_sidecarset::expression::{Expression, Slot};
 use proptest::prelude::*;
 use serde_json::Value;
 

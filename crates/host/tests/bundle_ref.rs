@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_core::bundle::config_map::{self, TEXT_MAX};
 use pillion_core::bundle::source::ConfigMapName;
-use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::sidecar_set::SidecarSet;
-use pillion_core::sidecar_set::decode::decode;
 use pillion_host::{ClusterError, ValidationResponse};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_testkit::strategies::{pod, sidecar_sets};
 use pillion_testkit::{FakeCluster, module};
 use proptest::prelude::*;

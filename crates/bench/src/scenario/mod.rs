@@ -6,16 +6,16 @@ mod others;
 use std::fmt;
 
 use anyhow::bail;
+use features::Feature;
+use others::Other;
 use pillion_core::bundle;
-use pillion_core::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value, json};
 
 use crate::corpus::requests::{Resource, create};
 use crate::corpus::{Corpus, Style, pods, sidecar_sets};
 use crate::objects::Objects;
 use crate::provider::Decision;
-use features::Feature;
-use others::Other;
 
 /// The seed of everything.
 pub(crate) const SEED: u64 = 0x7069_6c6c_696f_6e00;

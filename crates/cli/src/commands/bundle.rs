@@ -10,12 +10,12 @@ use clap::ValueEnum;
 use pillion_core::bundle::config_map::{self, TEXT_MAX};
 use pillion_core::bundle::source::ConfigMapName;
 use pillion_core::bundle::{self, Bundle};
-use pillion_core::revision::{self, Selection};
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::SidecarSet;
 use pillion_kubernetes::format;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::revision::{self, Selection};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use crate::files;

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use pillion_core::bundle::config_map::Fault;
 use pillion_core::bundle::source::OnUnavailable;
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use self::subject::Told;
 use crate::commands::check;

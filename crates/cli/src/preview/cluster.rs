@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use pillion_core::names;
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
 /// apiVersion, kind, namespace (empty where the manifest names none), name.

@@ -3,10 +3,10 @@
 
 use pillion_core::explain::finding::{Finding, Kind};
 use pillion_core::explain::labels::{Labelled, POD};
-use pillion_core::names;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::Selector;
+use pillion_sidecarset::names;
 use serde_json::Value;
 
 use super::cluster::Manifests;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
-use pillion_core::names;
 use pillion_core::settings::Settings;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
 use crate::manifest::{self, Manifest, Source};

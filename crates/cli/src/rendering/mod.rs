@@ -18,8 +18,8 @@ pub mod standalone;
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use pillion_core::names;
 use pillion_core::settings::{Role, Settings};
+use pillion_sidecarset::names;
 use serde_json::{Map, Value, json};
 
 use self::answers::{Condition, Part};

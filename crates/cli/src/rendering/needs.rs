@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_core::bundle::source::ConfigMapName;
-use pillion_core::revision::Selection;
 use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
+use pillion_sidecarset::revision::Selection;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::answers::Part;

@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use pillion_controller::selection::Item;
-use pillion_core::image;
 use pillion_kubernetes::format;
+use pillion_sidecarset::image;
 
 use super::answers::Part;
 

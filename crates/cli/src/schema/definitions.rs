@@ -2,9 +2,9 @@
 
 use std::ptr;
 
-use pillion_core::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use pillion_core::service_account::declared;
-use pillion_core::sidecar_set::decode::Version;
+use pillion_sidecarset::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_sidecarset::sidecar_set::decode::Version;
 use serde_json::{Map, Value, json};
 
 use super::fields::{self, POLICY_RULE, Values};

@@ -12,10 +12,9 @@ pub mod markdown;
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
-
-use pillion_core::schema::SIDECAR_SET_V1BETA1;
 use pillion_core::settings;
+use pillion_sidecarset::schema::SIDECAR_SET_V1BETA1;
+use serde_json::Value;
 
 use self::definitions::Definitions;
 

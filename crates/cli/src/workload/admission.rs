@@ -6,8 +6,8 @@
 //! other webhooks do.
 
 use pillion_core::admission::identity;
-use pillion_core::sidecar_set::defaults;
 use pillion_kubernetes::json::{self, Object};
+use pillion_sidecarset::sidecar_set::defaults;
 use serde_json::{Value, json};
 
 /// Where tokens are mounted.

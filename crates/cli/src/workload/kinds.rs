@@ -1,9 +1,9 @@
 //! The kinds that make Pods and where each has its Pod template.
 
-use pillion_core::sidecar_set::decode::Version;
 use pillion_core::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::decode::Version;
 use serde_json::Value;
 
 /// A kind that makes Pods.

@@ -2,14 +2,14 @@
 //!
 //! A workload whose Pod template cannot be read must not be taken for an object that makes no Pods.
 
-use pillion_core::schema::{
+use pillion_core::words::nearest;
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
+use pillion_kubernetes::json;
+use pillion_sidecarset::schema::{
     self, Field,
     Kind::{self, Any, Bool, Int32, Int64, Object, Objects, QuantityMap, Text, TextMap},
     Omit, Schema,
 };
-use pillion_core::words::nearest;
-use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
-use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::kinds::{self, did_you_mean};

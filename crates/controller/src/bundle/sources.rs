@@ -6,11 +6,11 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ControllerRevision as RevisionObject;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::names;
 use pillion_core::plan::bundle::belongs;
 use pillion_core::settings::Settings;
 use pillion_kubernetes::json;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
 use serde_json::Value;
 
 use super::written::Written;

@@ -12,8 +12,8 @@ use pillion_core::plan::Step;
 use pillion_core::plan::merged::Group;
 use pillion_core::service_account::declared::Declared;
 use pillion_core::service_account::lost::{Lost, lost};
-use pillion_core::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use crate::read;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::api::DynamicObject;
-use pillion_core::names::NAMESPACE_NAME_LABEL;
 use pillion_core::plan::demand::Prepared;
 use pillion_core::settings::Settings;
 use pillion_kubernetes::json;
+use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -62,7 +62,7 @@ fn b0_a_container_with_a_further_token_is_seen() {
             let seen = of(mounts, vault.clone());
             assert_eq!(seen["containers"][0]["name"], "app");
             assert_eq!(seen["volumes"][1]["name"], "vault");
-            assert!(pillion_core::pod::Pod::decode(&json!({"spec": seen})).is_ok());
+            assert!(pillion_sidecarset::pod::Pod::decode(&json!({"spec": seen})).is_ok());
         }
     }
 }

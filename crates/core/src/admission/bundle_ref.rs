@@ -7,13 +7,13 @@ use std::borrow::Cow;
 
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::audit;
 use crate::bundle::BundleError;
 use crate::bundle::config_map::{self, Choice, Unavailable};
 use crate::bundle::source::OnUnavailable;
 use crate::settings::BorrowedSettings;
-use crate::sidecar_set::SidecarSet;
 
 /// Whom a request is for.
 #[derive(Clone, Copy, Debug)]

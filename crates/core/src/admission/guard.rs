@@ -8,6 +8,8 @@ use pillion_kubernetes::lookup::{Lookup, Memo};
 use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 
 use super::bundle_ref::{self, Asker, Notice};
 use crate::request::{Request, Target};
@@ -15,8 +17,6 @@ use crate::select;
 use crate::service_account::declared::Declared;
 use crate::service_account::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
 use crate::settings::BorrowedSettings;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::CompiledSet;
 
 /// Answers a request that one of the guards is about.
 ///

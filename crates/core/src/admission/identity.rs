@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::inject::clash;
 use crate::inject::container::names_in_pod;
-use crate::pod;
 use crate::service_account::author;
 use crate::service_account::decide::{self, App, Asking, Decision};
 use crate::service_account::declared::{ACCOUNT, Declared, Mode, name_error, path};
@@ -13,10 +12,11 @@ use crate::service_account::rules::Rules;
 pub use crate::service_account::tokens::account_of as account;
 use crate::service_account::tokens::{self, Owners, Settled, Volumes};
 use crate::service_account::validation;
-use crate::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 /// On mirror Pods: the static Pod that the kubelet runs.

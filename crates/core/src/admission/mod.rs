@@ -13,11 +13,11 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 
 use self::bundle_ref::Asker;
 use crate::request::{Request, Target};
 use crate::settings::{BorrowedSettings, Role};
-use crate::sidecar_set::prepare::prepared;
 
 /// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
 ///

@@ -5,20 +5,20 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Lookup, Memo};
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
 use super::audit;
 use super::identity::{self, Identities};
-use crate::controller_revision::ControllerRevision;
-use crate::gates::Gates;
 use crate::inject::sources::Hidden;
 use crate::inject::{self, Injected};
-use crate::pod::Pod;
 use crate::select::{self, Query, Sources};
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::CompiledSet;
 
 /// A Pod that is about to be created.
 #[derive(Clone, Copy, Debug)]

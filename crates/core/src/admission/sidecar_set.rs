@@ -5,23 +5,23 @@ use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::schema;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::Scope;
+use pillion_sidecarset::sidecar_set::convert;
+use pillion_sidecarset::sidecar_set::decode::{Decoded, Version, decode};
+use pillion_sidecarset::sidecar_set::defaults;
+use pillion_sidecarset::sidecar_set::prepare::stamp;
+use pillion_sidecarset::validation::conflicts::Claims;
+use pillion_sidecarset::validation::{self, Findings, canary, injection, update, whitelist};
 use serde_json::Value;
 
-use crate::controller_revision::ControllerRevision;
-use crate::gates::Gates;
-use crate::schema;
 use crate::service_account::changes;
 use crate::service_account::declared;
 use crate::service_account::rules::Rules;
 use crate::service_account::{self, admission};
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::Scope;
-use crate::sidecar_set::convert;
-use crate::sidecar_set::decode::{Decoded, Version, decode};
-use crate::sidecar_set::defaults;
-use crate::sidecar_set::prepare::stamp;
-use crate::validation::conflicts::Claims;
-use crate::validation::{self, Findings, canary, injection, update, whitelist};
 
 /// The longest SidecarSet, in bytes of JSON (`serviceaccounts.md` E18). A ConfigMap may have twice as many.
 const LENGTH_MAX: usize = 512 * 1024;

@@ -28,10 +28,10 @@ use serde_json::Value;
 use super::anchors::Anchor;
 use super::{Bundle, BundleError};
 use crate::bundle::source::{BundleSource, ConfigMapName};
-use crate::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 
 pub use write::{TEXT_MAX, TooLong, write};
 

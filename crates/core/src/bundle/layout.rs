@@ -6,18 +6,18 @@
 //! | `ROWS` | [`ROW`] bytes for each set, and once more for the end of the last one: where in `SETS` its head starts, the compressed length of the head and its length |
 //! | `DICT` | the length of the dictionary, and the compressed dictionary |
 //! | `SETS` | set by set, by name: the compressed head, the length of the body, its checksum, the compressed body |
-//! | `hash` | may be missing: for each set the digests of its hashes ([`crate::hash`]) and their checksum |
+//! | `hash` | may be missing: for each set the digests of its hashes ([`pillion_sidecarset::hash`]) and their checksum |
 //!
 //! Heads are compressed with the dictionary, bodies with the dictionary and their own head before them: a body says much
 //! of it again. Compression is LZ4 without a frame. A checksum is the lower half of XXH64 with the seed 0.
 //!
 //! Digests cannot be compressed, but to make them takes longer than anything else that is done with a set.
 
+use pillion_sidecarset::hash::{self, DIGESTS, Hashes};
 use xxhash_rust::xxh64::xxh64;
 
 use super::BundleError;
 use super::sections::{EARLY, Section, Sections, Tag, number, stored};
-use crate::hash::{self, DIGESTS, Hashes};
 
 pub const ANCHORS: Tag = *b"ANCH";
 pub const ROWS: Tag = *b"ROWS";

@@ -35,13 +35,13 @@ use thiserror::Error;
 
 use self::layout::{Parts, Room};
 use self::sections::EARLY;
-use crate::names;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::CompiledSet;
-use crate::sidecar_set::prepare::{stamp, stamp_with};
-use crate::sidecar_set::weight;
-use crate::validation::conflicts::Reach;
 use pillion_kubernetes::json::{self, Object};
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use pillion_sidecarset::sidecar_set::prepare::{stamp, stamp_with};
+use pillion_sidecarset::sidecar_set::weight;
+use pillion_sidecarset::validation::conflicts::Reach;
 
 pub use write::write;
 

@@ -1,5 +1,9 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use rstest::rstest;
@@ -9,10 +13,6 @@ use super::base64;
 use super::sections::{Tag, number};
 use super::write::text_of;
 use super::*;
-use crate::controller_revision::ControllerRevision;
-use crate::sidecar_set::compiled::CompiledSet;
-use crate::sidecar_set::decode::decode;
-use crate::sidecar_set::prepare::prepared;
 
 fn set(name: &str, spec: Value) -> SidecarSet {
     let mut set = json!({
@@ -105,7 +105,7 @@ fn e18_a_bundle_of_short_containers_is_refused() {
     };
     // Defaults make what a bundle holds longer; a crafted one may do without.
     let mut set = crowded("a");
-    for key in [crate::names::HASH, crate::names::HASH_WITHOUT_IMAGE] {
+    for key in [pillion_sidecarset::names::HASH, pillion_sidecarset::names::HASH_WITHOUT_IMAGE] {
         set.as_value_mut()["metadata"]["annotations"][key] = json!("h");
     }
     let text = write(&[set]);
@@ -150,7 +150,8 @@ fn v50_a_set_is_compared_with_those_whose_pods_it_may_select(
     let bundle = Bundle::read(text.as_bytes()).unwrap();
     let mut sent = set(name, spec).into_value();
     if let Some(base) = sent["spec"].as_object_mut().unwrap().remove("base") {
-        sent["metadata"]["annotations"] = json!({(crate::names::CANARY): "true", (crate::names::BASE): base});
+        sent["metadata"]["annotations"] =
+            json!({(pillion_sidecarset::names::CANARY): "true", (pillion_sidecarset::names::BASE): base});
     }
     let beside = bundle.sets_beside(&sent).unwrap();
     assert_eq!(beside.iter().map(SidecarSet::name).collect::<Vec<_>>(), expected);

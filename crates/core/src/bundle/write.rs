@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::{Op, Selector};
+use pillion_sidecarset::hash;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
+use pillion_sidecarset::sidecar_set::prepare::{prepared, stamp};
 use serde_json::Value;
 
 use super::PREFIX;
 use super::anchors::Anchor;
 use super::layout::{self, Document, checksum_of};
 use super::sections::{self, Tag, stored};
-use crate::hash;
-use crate::names;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::{CompiledSet, Scope};
-use crate::sidecar_set::prepare::{prepared, stamp};
 
 /// How long the dictionary may be, in bytes. What is best depends on the sets, so all are tried: the longer, the shorter the
 /// sets, but who opens one set has to make the whole dictionary first.

@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
 use super::finding::Finding;
 use crate::admission::identity::{self, Identities};
 use crate::admission::pod::{Context, PodRequest};
 use crate::inject::{self, sources::Hidden};
-use crate::pod::{self, Pod};
 use crate::select::{self, Query, Sources};
 use crate::service_account::decide::{Asking, Decision, Token};
 use crate::service_account::declared::{Mode, OnConflict};
 use crate::service_account::existence::{Existence, exists};
 use crate::service_account::tokens::{self, Owners, Settled};
 use crate::service_account::{merged, names};
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::CompiledSet;
 
 /// What becomes of the identity of a Pod in which some sidecar asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]

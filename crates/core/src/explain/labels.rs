@@ -3,9 +3,9 @@
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::Object;
 use pillion_kubernetes::selector::{Op, Requirement, Selector, Values, label_of};
+use pillion_sidecarset::names;
 
 use super::finding::{Finding, Kind};
-use crate::names;
 
 /// The most labels that are shown of an object that lacks the one in question.
 const SHOWN: usize = 8;

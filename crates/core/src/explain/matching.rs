@@ -4,15 +4,15 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::selector::{Op, Selector};
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces, Scope};
 use serde_json::Value;
 
 use super::finding::{Finding, Kind};
 use super::labels::{Labelled, POD};
 use crate::admission::identity;
-use crate::names;
 use crate::select::{self, Query};
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::{CompiledSet, Namespaces, Scope};
 
 /// Every reason why `set`, compiled of `manifest`, does not match; empty where it does, or where it might and the Pod
 /// is refused for that.
@@ -164,7 +164,7 @@ pub fn canary(base: &str, canary: &str) -> Finding {
 }
 
 /// Whether the Pod is one that sidecars are injected into (P-2).
-pub fn inactive(pod: crate::pod::Pod<'_>) -> Option<Finding> {
+pub fn inactive(pod: pillion_sidecarset::pod::Pod<'_>) -> Option<Finding> {
     if identity::is_mirror(pod.as_value()) {
         return Some(Finding {
             kind: Kind::MirrorPod,

@@ -12,6 +12,9 @@ pub mod revision;
 
 use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
 use self::finding::{Finding, Kind};
@@ -19,11 +22,8 @@ use self::identity::{Asked, Identity, PodIdentity};
 use self::parts::Parts;
 use self::revision::Revision;
 use crate::admission::pod::{self as admission, Context, PodRequest};
-use crate::pod::Pod;
 use crate::select::{self, Query, Sources};
 use crate::settings::Role;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::CompiledSet;
 
 /// What admission does to a Pod, and why.
 #[derive(Clone, Debug, PartialEq)]

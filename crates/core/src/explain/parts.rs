@@ -1,13 +1,13 @@
 //! What a `SidecarSet` in effect puts into a Pod, part by part.
 
 use pillion_kubernetes::json;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use crate::inject::container::{self, List};
 use crate::inject::{clash, readmission};
-use crate::pod::{self, Pod};
-use crate::sidecar;
-use crate::sidecar_set::SidecarSet;
 
 /// What becomes of a part of a `SidecarSet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,6 @@
 //! Explanations agree with admission on every Pod and every choice of `SidecarSet`s.
 
+use pillion_sidecarset::controller_revision::ControllerRevision;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -8,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use super::tests::{Cluster, context, stored};
 use super::*;
-use crate::controller_revision::ControllerRevision;
 
 const KEYS: [&str; 3] = ["app", "tier", "kubernetes.io/metadata.name"];
 const VALUES: [&str; 4] = ["web", "api", "prod", "dev"];

@@ -5,16 +5,16 @@ use std::fmt;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::revision::Selection;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::finding::{Finding, Kind};
 use super::labels::{Labelled, POD};
-use crate::pod::Pod;
-use crate::revision::Selection;
 use crate::select::Query;
 use crate::select::draw::draw;
 use crate::select::revision::{percentage, standing};
-use crate::sidecar_set::SidecarSet;
 
 /// The revision of a `SidecarSet` that is in effect for a Pod.
 #[derive(Clone, Debug, PartialEq)]

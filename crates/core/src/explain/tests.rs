@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::parts::Fate;
 use super::revision::Why;
 use super::*;
-use crate::controller_revision::ControllerRevision;
-use crate::gates::Gates;
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
 

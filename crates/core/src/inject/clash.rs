@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::container::{self, List};
 use super::records::{Record, Records};
-use crate::pod::{self, Pod};
-use crate::sidecar;
-use crate::sidecar_set::SidecarSet;
 
 /// Every name that two sidecars, or a sidecar and the Pod, both want.
 pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason> {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::unique;
+use pillion_sidecarset::names;
+use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar;
 use serde_json::{Value, json};
 
 use super::sources::Taken;
-use crate::names;
-use crate::pod;
-use crate::sidecar;
 
 /// Fields of a sidecar that are no fields of a container (section 1.3).
 pub const SIDECAR_FIELDS: [&str; 6] = [

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use pillion_json::go as go_json;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::merge_patch::{self, MergeError};
-use crate::go_json;
-use crate::sidecar_set::SidecarSet;
 
 /// What a patch does with a value that the Pod has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,20 +17,20 @@ pub mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_json::go as go_json;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::names;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use self::container::{List, Sidecar};
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
-use crate::go_json;
-use crate::names;
-use crate::pod::{self, Pod};
-use crate::sidecar;
-use crate::sidecar_set::SidecarSet;
 
 /// What injection depends on besides the Pod and the sets.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json::{self, Object};
+use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::container::{List, Sidecar};
 use super::readmission;
-use crate::pod;
 
 /// Of how many containers of one name it is asked whether they are the sidecar; the API server takes one.
 const TRIED_MAX: usize = 8;

@@ -5,16 +5,16 @@ use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::quantity::Quantity;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use crate::admission::pod::{Context, PodRequest, admit};
-use crate::controller_revision::ControllerRevision;
-use crate::gates::Gates;
 use crate::service_account::rules::Rules;
 use crate::settings::Role;
-use crate::sidecar_set::SidecarSet;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 

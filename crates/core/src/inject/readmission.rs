@@ -6,9 +6,8 @@
 
 use pillion_kubernetes::json::{self, MAX_DEPTH, Object};
 use pillion_kubernetes::quantity::Quantity;
+use pillion_sidecarset::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME, VOLUME_MOUNT};
 use serde_json::Value;
-
-use crate::schema::{Field, Kind, Omit, SIDECAR_CONTAINER, Schema, VOLUME, VOLUME_MOUNT};
 
 /// Where the API server mounts the token of the Pod's ServiceAccount.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

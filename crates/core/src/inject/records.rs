@@ -9,11 +9,10 @@ use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::names;
 use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::names;
 
 /// What a Pod says about one `SidecarSet`. The fields are in the order of M-28.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

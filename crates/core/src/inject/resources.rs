@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
+use pillion_pattern::{EFFORT_MAX, Pattern};
+use pillion_sidecarset::expression::ResourcesPolicy;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::clash;
 use super::container::{self, List};
 use super::records::{Record, Records};
-use crate::expression::ResourcesPolicy;
-use crate::pattern::{EFFORT_MAX, Pattern};
-use crate::pod::{self, Pod};
-use crate::sidecar;
-use crate::sidecar_set::SidecarSet;
 
 /// The Pod's containers that a policy may look at: native init containers, then containers, without those that a
 /// `SidecarSet` in effect brings (E-1).

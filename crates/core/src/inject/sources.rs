@@ -7,14 +7,14 @@ use pillion_kubernetes::format;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
 use pillion_kubernetes::unique;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::container::{self, List};
-use crate::pod::{self, Pod};
 use crate::service_account::decide::Asking;
 use crate::service_account::paths::{self, Place};
 use crate::service_account::tokens::{Drivers, Volumes};
-use crate::sidecar_set::SidecarSet;
 
 /// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
 //! Injection as a whole. Single rules are tested beside them.
 
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sidecar_set::prepare::prepared;
 
 const NOW: Context<'_> = Context { now: Timestamp(1_767_323_045), sort_by_name: false, hides_tokens: None };
 const LATER: Context<'_> = Context { now: Timestamp(1_800_000_000), sort_by_name: false, hides_tokens: None };

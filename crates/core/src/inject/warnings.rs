@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::clash;
 use super::container::Sidecar;
 use super::place::Shadowed;
 use super::sources::Missing;
-use crate::pod::{self, Pod};
-use crate::sidecar_set::SidecarSet;
 
 /// Variables that a transferEnv entry names and that the Pod does not have (M-16).
 pub fn missing(missing: &[(&str, String, Missing)]) -> Vec<String> {

@@ -5,18 +5,18 @@
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
 use crate::admission::identity::{self, Identities};
-use crate::pod::Pod;
 use crate::select::{self, Query};
 use crate::service_account::decide::{self, Asking};
 use crate::service_account::declared::{Mode, OnConflict};
 use crate::service_account::rules::{Otherwise, Rules};
 use crate::service_account::tokens::Owners;
 use crate::settings::Settings;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::CompiledSet;
 
 /// What a Pod needs that only a controller can make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::Step;
-use crate::hash;
 use crate::service_account::names;
 use crate::service_account::rules::Rules;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::hash;
 
 pub use secret::{
     ACCOUNT, ACCOUNT_UID, CHECKSUM, Content, EXPIRES, Foreign, LABELS, RENEW_AFTER, Secret, UNNEEDED_SINCE, seed,

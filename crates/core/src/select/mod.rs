@@ -10,12 +10,11 @@ use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::unique;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces};
 use serde_json::Value;
-
-use crate::controller_revision::ControllerRevision;
-use crate::pod::Pod;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::{CompiledSet, Namespaces};
 
 /// A Pod that looks for its `SidecarSet`s.
 #[derive(Clone, Copy, Debug)]

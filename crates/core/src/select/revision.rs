@@ -4,20 +4,20 @@ use pillion_kubernetes::field::{FieldPath, joined};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::selector::Selector;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::hash;
+use pillion_sidecarset::names;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::revision::{self, Selection};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::draw::draw;
 use super::{Query, Sources};
-use crate::controller_revision::ControllerRevision;
-use crate::hash;
 use crate::inject::clash;
 use crate::inject::container::{List, names_in_pod};
 use crate::inject::records::Records;
-use crate::names;
-use crate::pod::{self, Pod};
-use crate::revision::{self, Selection};
 use crate::service_account::declared;
-use crate::sidecar_set::SidecarSet;
 
 /// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5). One that a bundle has
 /// is not looked for anywhere else.

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use pillion_kubernetes::lookup::Answer;
 use pillion_kubernetes::outcome::Refusal;
+use pillion_sidecarset::names;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::names;
 
 /// A cluster of Namespaces that counts what it is asked.
 #[derive(Default)]
@@ -301,7 +301,7 @@ fn m6_history_keeps_metadata_and_takes_spec_hashes_and_revision() {
     );
     let old = selected_from(&cluster(), "prod", &pod(), &[set], &[stored()], "u").unwrap().remove(0);
     assert_eq!(old.annotation("team"), "a");
-    assert_eq!(old.hash(), crate::hash::hashes(old.spec(&[]).unwrap()).hash);
+    assert_eq!(old.hash(), pillion_sidecarset::hash::hashes(old.spec(&[]).unwrap()).hash);
     assert_eq!(json::text(old.as_value(), &["status", "latestRevision"]), "s-1");
     assert_eq!((old.volumes().len(), json::text(&old.containers()[0], &["name"])), (0, "old"));
 }

@@ -6,6 +6,8 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::validation::conflicts::Claims;
 
 use super::author::{self, Inquiry, NAMESPACES_MAX};
 use super::changes;
@@ -14,8 +16,6 @@ use super::declared::{ACCOUNT, Declared, path};
 use super::existence::{Existence, exists};
 use super::rules::Rules;
 use super::validation::{self, Findings};
-use crate::sidecar_set::SidecarSet;
-use crate::validation::conflicts::Claims;
 
 /// A SidecarSet that is about to be stored.
 #[derive(Clone, Copy)]

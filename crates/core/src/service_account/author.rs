@@ -11,11 +11,11 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::rbac::denied::Denied;
 use pillion_kubernetes::rbac::{self, Atom, Permission};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 
 use super::declared::{Declared, FIELDS, PERMISSIONS};
 use super::rules::Rules;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::{CompiledSet, Scope};
 
 /// More questions than this are not asked in one request (P3).
 const QUESTIONS_MAX: usize = 256;

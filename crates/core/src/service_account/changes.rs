@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json::{self, Object};
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::declared::{self, ACCOUNT, Declared, FIELDS};
-use crate::names;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare::prepared;
 
 /// What the annotations start with that Pillion reads.
 const OWN_PREFIX: &str = "pillion.dev/";

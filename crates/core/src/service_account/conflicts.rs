@@ -2,12 +2,12 @@
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Possible, Selector};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::validation::conflicts::{Claims, are_related};
 
 use super::declared::{ACCOUNT, Declared, Mode, OnConflict, path};
 use super::rules::{Otherwise, Rules};
 use super::validation::{Findings, refusal};
-use crate::sidecar_set::SidecarSet;
-use crate::validation::conflicts::{Claims, are_related};
 
 /// Compares `set` with another SidecarSet. Where all Pods of one of them are Pods of the other, every such Pod would be
 /// refused, and so is the set; where some Pod could be both's, a warning says so.

@@ -6,10 +6,10 @@ use pillion_kubernetes::field::{Cause, ERRORS_MAX, FieldError, FieldErrors, Fiel
 use pillion_kubernetes::format;
 use pillion_kubernetes::json;
 use pillion_kubernetes::rbac::{self, Oversize, PolicyRule, listed};
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::names;
-use crate::sidecar_set::SidecarSet;
 
 /// How the sidecars get their identity (G, Fields).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::hash;
+use pillion_sidecarset::hash;
 
 /// What the names of merged ServiceAccounts, Roles and RoleBindings start with; nobody else may use it (E6, V2).
 pub const MERGED_PREFIX: &str = "sidecarset-merged-";

@@ -7,6 +7,9 @@ use pillion_kubernetes::format;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::{Op, Possible, Requirement, Selector, Values};
+use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
+use pillion_sidecarset::pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::author;
@@ -16,9 +19,6 @@ use super::names;
 use super::paths::{self, Place};
 use super::rules::Rules;
 use super::tokens::volumes::{self, Given};
-use crate::names::NAMESPACE_NAME_LABEL;
-use crate::pod;
-use crate::sidecar_set::SidecarSet;
 
 /// The gate, as it is called in messages.
 const GATE: &str = "SidecarSetServiceAccountInjection";

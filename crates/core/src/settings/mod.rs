@@ -20,17 +20,17 @@ mod tests;
 use std::borrow::Cow;
 
 use pillion_kubernetes::field::FieldError;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bundle::config_map::Choice;
 use crate::bundle::source::BundleSource;
 use crate::bundle::{Bundle, BundleError};
-use crate::controller_revision::ControllerRevision;
-use crate::gates::Gates;
 use crate::service_account::rules::Rules;
 use crate::shoot::settings::ShootSettings;
-use crate::sidecar_set::SidecarSet;
 
 /// Where OpenKruise keeps its configuration, unless told otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";

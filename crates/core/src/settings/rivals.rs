@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::selector::Possible;
-
-use crate::validation::conflicts::Claims;
+use pillion_sidecarset::validation::conflicts::Claims;
 
 /// How many pairs of SidecarSets are compared with each other when settings are validated.
 pub(super) const COMPARISONS_MAX: usize = 250_000;

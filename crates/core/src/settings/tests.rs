@@ -1,11 +1,11 @@
 use pillion_kubernetes::glob::Glob;
 use pillion_kubernetes::rbac::Atom;
+use pillion_sidecarset::names;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::bundle::source::{ConfigMapName, OnUnavailable};
-use crate::names;
 use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
 use crate::shoot::settings::{ManagedIssuer, Migration};
 

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::node::Node;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::validation::conflicts::{Claims, Kind};
+use pillion_sidecarset::validation::{canary, validate_manifest};
 
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{BorrowedSettings, naming, whitelist};
 use crate::bundle::Bundle;
 use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare::prepared;
-use crate::validation::conflicts::{Claims, Kind};
-use crate::validation::{canary, validate_manifest};
 
 pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     let (path, bundle) = (FieldPath::new("sidecarSets"), FieldPath::new("bundle"));

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::field::{Cause, FieldError, FieldErrors};
 use pillion_kubernetes::node::Node;
 use pillion_kubernetes::selector;
+use pillion_pattern::{Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use crate::pattern::{Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 
 const RULES: &str = "rules";
 const SELECTOR: &str = "selector";

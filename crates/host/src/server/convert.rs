@@ -1,8 +1,8 @@
 //! `/convert`: SidecarSets of one version as the other one, `ConversionReview` of `apiextensions.k8s.io/v1`.
 
-use pillion_core::sidecar_set::convert;
-use pillion_core::sidecar_set::decode::Version;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::convert;
+use pillion_sidecarset::sidecar_set::decode::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

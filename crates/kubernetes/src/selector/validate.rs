@@ -2,8 +2,9 @@
 
 use super::Op;
 use crate::field::{FieldError, FieldErrors};
+use crate::format;
+use crate::json;
 use crate::node::Node;
-use crate::{format, json};
 
 /// Checks a `LabelSelector` as Kubernetes' `ValidateLabelSelector` does with its default options: operators, which of
 /// them take values, keys and values.

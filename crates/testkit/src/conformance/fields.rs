@@ -1,7 +1,7 @@
 //! Comparing refusals of SidecarSets: which fields the errors name.
 
-use pillion_core::names;
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
 use regex_lite::Regex;
 use serde_json::Value;
 

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::names;
-use pillion_core::schema;
-use pillion_core::sidecar;
-use pillion_core::sidecar_set::decode::Version;
 use pillion_host::ValidationResponse;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
+use pillion_sidecarset::schema;
+use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar_set::decode::Version;
 use serde_json::Value;
 
 use super::{Case, compare, fields, resources};

@@ -1,8 +1,8 @@
 //! Where computed resources differ from the reference's on purpose.
 
-use pillion_core::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::quantity::Quantity;
+use pillion_sidecarset::names;
 use serde_json::Value;
 
 use super::Case;

@@ -1,6 +1,6 @@
 //! SidecarSets with every field of the core's tables, so that a new field grows without being added here.
 
-use pillion_core::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_sidecarset::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use serde_json::{Value, json};
 
 use super::{clusters, gate, object, with};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use pillion_core::bundle::{Bundle, BundleError, FORMAT};
-use pillion_core::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use super::{Args, Format, count, selector, shown, table};

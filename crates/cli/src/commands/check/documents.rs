@@ -1,9 +1,9 @@
 //! What the documents of files are.
 
 use pillion_core::bundle;
-use pillion_core::names;
 use pillion_core::words::nearest;
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
 use serde_json::Value;
 
 use crate::manifest::Manifest;

@@ -5,11 +5,11 @@ use pillion_core::service_account::declared::FIELDS;
 use pillion_core::service_account::rules::Rules;
 use pillion_core::service_account::validation::{self, Findings};
 use pillion_core::service_account::{conflicts, declared};
-use pillion_core::sidecar_set::SidecarSet;
-use pillion_core::sidecar_set::prepare::prepared;
 use pillion_core::words::nearest;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::subject::{Spot, Subject};

@@ -19,9 +19,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use pillion_core::controller_revision::ControllerRevision;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_sidecarset::controller_revision::ControllerRevision;
 use serde_json::{Value, json};
 
 use self::documents::{Document, Role};

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::names;
 use pillion_core::service_account::validation::{Findings as Identity, check_gate};
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::SidecarSet;
-use pillion_core::sidecar_set::decode::{Decoded, decode as decode_set};
-use pillion_core::validation::{self, injection, whitelist};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::{Decoded, decode as decode_set};
+use pillion_sidecarset::validation::{self, injection, whitelist};
 use serde_json::{Value, json};
 
 use super::Folders;

@@ -1,11 +1,11 @@
 //! Settings: what the module says of them, and of what is left where it stops.
 
-use pillion_core::controller_revision::ControllerRevision;
-use pillion_core::names;
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::decode::{Decoded, decode};
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use serde_json::Value;
 
 use super::salvage::{Salvaged, salvage};

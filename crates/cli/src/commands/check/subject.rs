@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use pillion_core::names;
 use pillion_core::service_account::declared;
-use pillion_core::sidecar_set::SidecarSet;
-use pillion_core::sidecar_set::decode::{Version, decode};
-use pillion_core::sidecar_set::prepare::prepared;
 use pillion_core::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::{Version, decode};
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::locate::{Aim, place};

@@ -1,8 +1,8 @@
 //! The time of injection, which would make every preview another one.
 
-use pillion_core::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::names;
 use serde_json::Value;
 
 /// Writes `now` for the time of every entry that `before` does not have with its time.

@@ -6,7 +6,7 @@
 mod descriptions;
 mod structural;
 
-use pillion_core::schema::{SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
+use pillion_sidecarset::schema::{SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use serde_json::{Value, json};
 
 use super::document::{Document, metadata};

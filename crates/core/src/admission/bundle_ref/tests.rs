@@ -8,6 +8,7 @@ use pillion_kubernetes::authorizer::{Authorizer, Question};
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::Verdict;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::decode::decode;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -17,7 +18,6 @@ use crate::bundle::config_map::{TEXT_MAX, TIME, write};
 use crate::bundle::source::ConfigMapName;
 use crate::request::Request;
 use crate::settings::Settings;
-use crate::sidecar_set::decode::decode;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 

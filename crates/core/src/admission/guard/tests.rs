@@ -6,14 +6,14 @@ use std::time::Duration;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
 use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gates::Gates;
 use crate::service_account::rules::Rules;
 use crate::settings::Settings;
-use crate::sidecar_set::SidecarSet;
 
 /// Objects by `Kind/name`; what is not among them does not exist.
 #[derive(Default)]

@@ -4,13 +4,13 @@ use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
 use crate::admission::pod::{Context, PodRequest, admit};
-use crate::controller_revision::ControllerRevision;
-use crate::gates::Gates;
 use crate::service_account::decide::{Grant, Token};
 use crate::settings::Role;
 

@@ -3,13 +3,13 @@ use std::time::Duration;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::hash;
+use pillion_sidecarset::names;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::hash;
-use crate::names;
 
 /// A cluster in which nothing can be read.
 struct Closed;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use pillion_kubernetes::lookup::Answer;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use rstest::rstest;
@@ -10,7 +11,6 @@ use serde_json::json;
 
 use super::*;
 use crate::bundle::source::OnUnavailable;
-use crate::sidecar_set::prepare::prepared;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -257,7 +257,7 @@ proptest! {
         prop_assert_eq!(names(&whole, Some(namespace)).unwrap(), names(&parted, Some(namespace)).unwrap());
         let expected: Vec<String> = some
             .iter()
-            .filter(|set| crate::sidecar_set::compiled::CompiledSet::of_manifest(set).is_candidate(namespace))
+            .filter(|set| pillion_sidecarset::sidecar_set::compiled::CompiledSet::of_manifest(set).is_candidate(namespace))
             .map(|set| set.name().to_owned())
             .collect();
         prop_assert_eq!(names(&parted, Some(namespace)).unwrap(), expected);

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::hash;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::{BUNDLE, GENERATION, SHARDS, SHARDS_MAX, TIME, shard_name, shard_of};
 use crate::bundle::source::ConfigMapName;
 use crate::bundle::{self, Bundle};
-use crate::hash;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::compiled::{CompiledSet, Scope};
 
 /// The longest bundle for one ConfigMap, in bytes: the API server takes 1 MiB of data, keys included.
 pub const TEXT_MAX: usize = 1_000_000;

@@ -3,17 +3,17 @@
 use pillion_kubernetes::field::{FieldError, joined};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
+use pillion_sidecarset::revision::{Selection, find};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::validation::{Findings, injection, whitelist};
 use serde_json::{Value, json};
 
 use super::Seen;
-use crate::controller_revision::ControllerRevision;
-use crate::names;
-use crate::revision::{Selection, find};
 use crate::settings::Settings;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::decode::decode;
-use crate::sidecar_set::prepare::prepared;
-use crate::validation::{Findings, injection, whitelist};
 
 /// What `kubectl apply` keeps of a manifest: as long as that, and of no use to a Pod.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::validation::conflicts::{self, Claims, Kind};
+use pillion_sidecarset::validation::{canary, update, validate};
 
 use super::candidate::{Candidate, shown};
 use super::{Place, Seen, Verdict, Why};
@@ -11,10 +15,6 @@ use crate::bundle::config_map::TooLong;
 use crate::service_account::declared::Declared;
 use crate::service_account::{self, validation as identity};
 use crate::settings::Settings;
-use crate::sidecar_set::SidecarSet;
-use crate::sidecar_set::prepare::prepared;
-use crate::validation::conflicts::{self, Claims, Kind};
-use crate::validation::{canary, update, validate};
 
 /// The SidecarSets of the settings, which come before those of the cluster.
 pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {

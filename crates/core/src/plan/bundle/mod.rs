@@ -20,10 +20,10 @@ use serde_json::Value;
 use super::Step;
 use crate::bundle::config_map;
 use crate::bundle::source::{BundleSource, ConfigMapName};
-use crate::controller_revision::ControllerRevision;
 use crate::settings::Settings;
-use crate::sidecar_set::SidecarSet;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 
 pub use self::candidate::wanted_revisions;
 pub use self::condition::{CONDITION, condition};

@@ -1,13 +1,13 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use pillion_kubernetes::json;
+use pillion_sidecarset::names;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
 use crate::bundle::config_map::TEXT_MAX;
-use crate::names;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -291,7 +291,7 @@ fn v3_a_canary_comes_with_its_base_and_stays_without() {
 fn sets_of_the_settings_come_before_those_of_the_cluster() {
     let mut world = World::new([set("a", "a:1"), set("b", "b:1")]);
     world.settle();
-    let own = crate::sidecar_set::decode::decode(set("a", "own")).unwrap().into_sidecar_set();
+    let own = pillion_sidecarset::sidecar_set::decode::decode(set("a", "own")).unwrap().into_sidecar_set();
     world.settings.sidecar_sets = vec![own];
     assert_eq!(said(&world.settle(), "a").1, Why::InSettings);
     assert_eq!(world.images(), ["b:1"]);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use super::{Obstacle, Seen};
@@ -13,7 +14,6 @@ use crate::bundle::config_map::{self, BUNDLE, GENERATION, SHARDS, TIME, shard_na
 use crate::bundle::source::ConfigMapName;
 use crate::bundle::{Bundle, FAMILY};
 use crate::plan::Step;
-use crate::sidecar_set::SidecarSet;
 
 /// What the ConfigMaps of a bundle can be known by.
 const LABELS: [(&str, &str); 3] = [

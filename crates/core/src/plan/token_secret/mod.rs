@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::hash;
 use serde_json::Value;
 
-use crate::hash;
 use crate::service_account::guards::secret;
 
 /// The type of the Secrets.

@@ -6,10 +6,10 @@ use pillion_kubernetes::format;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::hash;
 use serde_json::{Value, json};
 
 use super::super::Step;
-use crate::hash;
 use crate::service_account::names;
 
 /// The labels that all of these Secrets have, and no other object of Pillion's: name and value.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
 use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sidecar_set::prepare::prepared;
 
 /// A cluster that writes down what it is asked: `may ann create pods in web`, `get ServiceAccount web/log-agent`.
 struct Cluster {

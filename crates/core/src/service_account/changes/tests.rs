@@ -1,10 +1,10 @@
+use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::defaults;
+use pillion_sidecarset::sidecar_set::prepare::stamp;
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::sidecar_set::decode::decode;
-use crate::sidecar_set::defaults;
-use crate::sidecar_set::prepare::stamp;
 
 /// A stored SidecarSet with an account, and a revision of this policy.
 fn stored(policy: &str) -> Value {

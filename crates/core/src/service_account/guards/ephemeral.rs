@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::Findings;
-use crate::pod;
 use crate::service_account::rules::{Judgement, Rules};
 use crate::service_account::tokens::held::shown;
 use crate::service_account::tokens::reach::Running;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::give;
@@ -12,7 +13,6 @@ use super::reach::{self, Since};
 use super::settle::settle;
 use super::volumes::{Drivers, Volumes};
 use super::{Owners, account_of};
-use crate::pod;
 use crate::service_account::decide::{Decision, Token};
 
 /// What to do where a Pod is not what the policy made of it.

@@ -2,12 +2,12 @@
 
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
 use serde_json::{Value, json};
 
 use super::granted::{Account, Granted};
 use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
-use crate::pod;
 use crate::service_account::decide::Token;
 use crate::service_account::names;
 use crate::service_account::paths::{self, Place};

@@ -5,10 +5,10 @@ use std::fmt;
 
 use pillion_kubernetes::field::shortened;
 use pillion_kubernetes::json;
+use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::volumes::{self, Given, Volumes};
-use crate::pod;
 use crate::service_account::names;
 use crate::service_account::paths;
 

@@ -6,12 +6,12 @@ use std::fmt;
 use pillion_kubernetes::field::ERRORS_MAX;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
 use serde_json::Value;
 
 use super::granted::Granted;
 use super::held::{Holder, containers, shown};
 use super::volumes::{self, Volumes};
-use crate::pod;
 use crate::service_account::decide::Decision;
 use crate::service_account::names;
 

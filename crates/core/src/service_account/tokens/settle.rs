@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
 use serde_json::{Value, json};
 
 use super::give::{self, Giving};
@@ -13,7 +14,6 @@ use super::held::{LISTS, containers, is_at_path};
 use super::reach::{self, Since};
 use super::volumes::{self, Drivers, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
-use crate::pod;
 use crate::service_account::decide::Decision;
 
 /// Carries a decision out on the Pod as it is after injection.

@@ -1,14 +1,14 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use std::collections::BTreeSet;
+
+use pillion_sidecarset::pod;
 use rstest::rstest;
 use serde_json::json;
-
-use std::collections::BTreeSet;
 
 use super::granted::Granted;
 use super::volumes::{mounts, token_secrets_of_volume};
 use super::{settle as settle_with, *};
-use crate::pod;
 use crate::service_account::decide::{Decision, Grant, Token};
 use crate::service_account::names;
 use crate::service_account::rules::Rules;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, MAX_DEPTH};
+use pillion_sidecarset::pod;
 use serde_json::Value;
 
-use crate::pod;
 use crate::service_account::names;
 
 /// Names of CSI drivers (`spec.csi.driver` of a volume).

@@ -1,11 +1,11 @@
 //! Fields that nobody knows.
 
-use pillion_core::schema::{self, Kind, Schema};
 use pillion_core::service_account::declared;
-use pillion_core::sidecar_set::decode::Version;
 use pillion_core::words::nearest;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
+use pillion_sidecarset::schema::{self, Kind, Schema};
+use pillion_sidecarset::sidecar_set::decode::Version;
 
 use crate::commands::check::locate::{Aim, place, resolve};
 use crate::commands::check::subject::{Spot, Subject};

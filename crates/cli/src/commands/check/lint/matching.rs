@@ -1,9 +1,9 @@
 //! `SidecarSet`s that no Pod gets.
 
-use pillion_core::names;
-use pillion_core::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Op, Requirement, Selector, overlap};
+use pillion_sidecarset::names;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use crate::commands::check::subject::Subject;

@@ -1,8 +1,8 @@
 //! Stored objects: hashes and revisions.
 
-use pillion_core::hash;
-use pillion_core::names;
-use pillion_core::validation::{self, injection};
+use pillion_sidecarset::hash;
+use pillion_sidecarset::names;
+use pillion_sidecarset::validation::{self, injection};
 use serde_json::Value;
 
 use crate::commands::check::sets::Files;

@@ -1,8 +1,8 @@
 //! What a policy reads, and how long it may take.
 
 use pillion_core::bundle::source::OnUnavailable;
-use pillion_core::revision::Selection;
 use pillion_kubernetes::json;
+use pillion_sidecarset::revision::Selection;
 
 use super::Policy;
 use super::asks::{ACCOUNTS, SECRETS, WRITES};

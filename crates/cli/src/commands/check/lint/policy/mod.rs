@@ -9,8 +9,8 @@ mod twin;
 
 use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
 use pillion_core::settings::{Role, Settings};
-use pillion_core::validation::conflicts::{are_related, may_meet};
 use pillion_kubernetes::json;
+use pillion_sidecarset::validation::conflicts::{are_related, may_meet};
 use serde_json::Value;
 
 use self::asks::Asks;

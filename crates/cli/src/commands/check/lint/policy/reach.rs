@@ -1,8 +1,8 @@
 //! Selectors of a policy that keep Pods from it, or that do not.
 
-use pillion_core::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::{Selector, overlap};
+use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
 use super::Policy;

@@ -1,8 +1,8 @@
 //! The asserting twin (`serviceaccounts.md` B10), and policies that have none.
 
 use pillion_core::settings::Settings;
-use pillion_core::sidecar_set::SidecarSet;
 use pillion_kubernetes::json;
+use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::Policy;
 use crate::commands::check::identity::GATE;

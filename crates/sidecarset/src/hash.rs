@@ -24,10 +24,10 @@ pub fn hashes(spec: &Value) -> Hashes {
 }
 
 /// Bytes of both digests.
-pub(crate) const DIGESTS: usize = 64;
+pub const DIGESTS: usize = 64;
 
 /// The SHA-256 of both texts, the one without images behind the other.
-pub(crate) fn digests(spec: &Value) -> [u8; DIGESTS] {
+pub fn digests(spec: &Value) -> [u8; DIGESTS] {
     let (text, images) = preimage(spec);
     let mut without_image = String::with_capacity(text.len());
     let mut end = 0;
@@ -46,7 +46,7 @@ pub(crate) fn digests(spec: &Value) -> [u8; DIGESTS] {
 
 impl Hashes {
     /// The hashes whose digests these are (H-8).
-    pub(crate) fn of_digests(digests: &[u8; DIGESTS]) -> Self {
+    pub fn of_digests(digests: &[u8; DIGESTS]) -> Self {
         let (hash, without_image) = digests.split_at(DIGESTS / 2);
         Self { hash: encoded(hash), without_image: encoded(without_image) }
     }
@@ -70,7 +70,7 @@ fn preimage(spec: &Value) -> (String, Vec<Range<usize>>) {
 }
 
 /// The SHA-256 of a text, as 64 hexadecimal digits.
-pub(crate) fn sha256(text: &[u8]) -> String {
+pub fn sha256(text: &[u8]) -> String {
     hex(&Sha256::digest(text))
 }
 

@@ -8,12 +8,12 @@ use pillion_kubernetes::lookup::{Lookup, ObjectRef};
 use pillion_kubernetes::node::Node;
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::selector::Selector;
+use pillion_pattern::{EFFORT_MAX, Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use serde_json::Value;
 
 use super::Findings;
 use crate::gates::Gates;
 use crate::names;
-use crate::pattern::{EFFORT_MAX, Pattern, STEPS_TOGETHER_MAX, TOO_MANY_EXPRESSIONS};
 use crate::sidecar_set::SidecarSet;
 
 const PATCHES: &str = "patchPodMetadata";

@@ -1,10 +1,10 @@
 //! Scalars: which JSON values a Go type takes, and how it writes them again.
 
+use pillion_json::go as go_json;
 use pillion_kubernetes::quantity::Quantity;
 use serde_json::{Number, Value};
 
 use super::{Kind, time};
-use crate::go_json;
 
 /// What an `int32` or `int64` is called in errors.
 pub(super) const INTEGER: &str = "an integer";

@@ -38,7 +38,8 @@ impl Slot {
         }
     }
 
-    pub(crate) const fn other(self) -> Self {
+    /// The resource that this one is not.
+    pub const fn other(self) -> Self {
         match self {
             Self::Cpu => Self::Memory,
             Self::Memory => Self::Cpu,

@@ -28,12 +28,12 @@ impl ControllerRevision {
     }
 
     /// Takes an object that was decoded before.
-    pub(crate) fn from_decoded(object: Value) -> Self {
+    pub fn from_decoded(object: Value) -> Self {
         Self(object)
     }
 
     /// What of it goes into a Pod: its name, its hashes and its data. Whose it is cannot be told from that any more.
-    pub(crate) fn essence(&self) -> Value {
+    pub fn essence(&self) -> Value {
         let mut annotations = json::Object::new();
         for key in [names::HASH, names::HASH_WITHOUT_IMAGE] {
             if !self.annotation(key).is_empty() {

@@ -5,7 +5,7 @@ pub mod convert;
 pub mod decode;
 pub mod defaults;
 pub mod prepare;
-pub(crate) mod weight;
+pub mod weight;
 
 use std::sync::Arc;
 

@@ -203,7 +203,7 @@ fn r2_r3_every_rollout_case_has_the_revision_of_the_reference() {
         let RevisionName { name, hash } = revision_name(set.name(), &data, 0);
         let stored = json::items(&case, &["expect", "object", "controllerRevisions"]);
         let newest = stored.iter().max_by_key(|revision| revision["revision"].as_i64()).unwrap();
-        assert_eq!(data, crate::go_json::to_string_sorted(&newest["data"]), "{id}");
+        assert_eq!(data, pillion_json::go::to_string_sorted(&newest["data"]), "{id}");
         assert_eq!(newest["name"], name, "{id}");
         assert_eq!(newest["labels"]["controller.kubernetes.io/hash"], hash, "{id}");
         count += 1;

@@ -15,10 +15,10 @@ const VOLUME: usize = 80;
 const FREE: usize = 1_000 * CONTAINER;
 
 /// The problem with SidecarSets that have more containers and volumes than their length allows.
-pub(crate) const TOO_DENSE: &str = "too many short containers and volumes: beyond a thousand containers, each needs 448 bytes of SidecarSets and each volume 80";
+pub const TOO_DENSE: &str = "too many short containers and volumes: beyond a thousand containers, each needs 448 bytes of SidecarSets and each volume 80";
 
 /// Whether SidecarSets have more containers and volumes than their length allows.
-pub(crate) fn is_too_dense(sets: &[SidecarSet]) -> bool {
+pub fn is_too_dense(sets: &[SidecarSet]) -> bool {
     let weight = |set: &SidecarSet| {
         let Some(spec) = json::at(set.as_value(), &["spec"]) else { return 0 };
         let count = |list| json::items(spec, &[list]).len();

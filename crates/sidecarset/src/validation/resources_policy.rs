@@ -3,10 +3,10 @@
 use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
+use pillion_pattern::Pattern;
 use serde_json::Value;
 
 use crate::expression::{Expression, Slot};
-use crate::pattern::Pattern;
 use crate::sidecar::is_native;
 
 /// Checks the policy of every container that has one.

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
+use pillion_json::go::{separate, write_sorted, write_string};
 use pillion_kubernetes::json::Object;
 use serde_json::Value;
 
 use super::scalar;
 use super::{Field, Kind, Omit, Schema};
-use crate::go_json::{separate, write_sorted, write_string};
 
 /// Which JSON is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub fn stamp(object: &mut Value) -> bool {
 }
 
 /// Writes these hashes there.
-pub(crate) fn stamp_with(object: &mut Value, hashes: Hashes) -> bool {
+pub fn stamp_with(object: &mut Value, hashes: Hashes) -> bool {
     let annotations = object
         .as_object_mut()
         .and_then(|object| json::object_mut(object, "metadata"))

@@ -1,0 +1,16 @@
+//! SidecarSets: their fields, decoding, defaults, hashes, revisions, expressions and validation; and the Pods that they
+//! are for.
+#![forbid(unsafe_code)]
+
+pub mod controller_revision;
+pub mod expression;
+pub mod gates;
+pub mod hash;
+pub mod image;
+pub mod names;
+pub mod pod;
+pub mod revision;
+pub mod schema;
+pub mod sidecar;
+pub mod sidecar_set;
+pub mod validation;
