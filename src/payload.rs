@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pillion_core::bundle::PREFIX;
+use pillion_bundle::PREFIX;
 use pillion_core::settings::{BorrowedSettings, Settings};
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json::{self, Budget, Object, ParseError};

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use memchr::{memchr2, memmem};
-use pillion_core::bundle::PREFIX;
+use pillion_bundle::PREFIX;
 
 /// The text of a payload, and the text that was cut out of it.
 pub struct Shortened<'a> {

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-pub mod bundle;
 pub mod explain;
 pub mod inject;
 // For controllers: the module has no part in it.
@@ -14,7 +13,5 @@ pub mod inject;
 pub mod plan;
 pub mod request;
 pub mod select;
-pub mod service_account;
 pub mod settings;
-pub mod shoot;
 pub mod words;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pillion_core::bundle::{self, Bundle, BundleError, PREFIX};
+use pillion_bundle::{Bundle, BundleError, PREFIX};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
@@ -112,7 +112,7 @@ pub fn documents<'a>(corpus: &'a [Named], pool: &'a Pool) -> impl Strategy<Value
         }
         let Some(damage) = damage else { return document };
         let sets: Vec<SidecarSet> = manifests(&document).iter().cloned().map(SidecarSet::from_decoded).collect();
-        with_bundle(document, &damage.of(bundle::write(&sets)))
+        with_bundle(document, &damage.of(pillion_bundle::write(&sets)))
     })
 }
 
@@ -143,7 +143,7 @@ pub fn check(document: &Value) -> anyhow::Result<()> {
         return Ok(());
     }
     let Some(sets) = decoded(document) else { return Ok(()) };
-    let text = bundle::write(&sets.values().cloned().collect::<Vec<_>>());
+    let text = pillion_bundle::write(&sets.values().cloned().collect::<Vec<_>>());
     let read = Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify());
     match read {
         Ok(read) => {
@@ -172,7 +172,7 @@ pub fn both_ways(document: &Value) -> Option<[Value; 2]> {
     let manifests = unbundled.as_object_mut()?.remove(BUNDLE)?;
     let settings = unbundled.get_mut("settings")?.as_object_mut()?;
     let is_new = settings.insert("sidecarSets".to_owned(), manifests).is_none();
-    is_new.then(|| [with_bundle(document.clone(), &bundle::write(&sets)), unbundled])
+    is_new.then(|| [with_bundle(document.clone(), &pillion_bundle::write(&sets)), unbundled])
 }
 
 #[cfg(test)]
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_opened_can_be_closed() {
         let sets: Vec<SidecarSet> = decoded(&document()).unwrap().into_values().collect();
-        let text = bundle::write(&sets);
+        let text = pillion_bundle::write(&sets);
         assert_eq!(closed(&opened(&text).unwrap()), text);
         check(&document()).unwrap();
     }
@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn damage_below_the_checksum_is_found_by_the_reader() {
         let sets: Vec<SidecarSet> = decoded(&document()).unwrap().into_values().collect();
-        let damaged = Damage::Opened(vec![Edit::Remove(Spot(u32::MAX / 2), Spot(u32::MAX))]).of(bundle::write(&sets));
+        let damaged =
+            Damage::Opened(vec![Edit::Remove(Spot(u32::MAX / 2), Spot(u32::MAX))]).of(pillion_bundle::write(&sets));
         let error = Bundle::read(damaged.as_bytes()).map(|bundle| bundle.verify()).unwrap_err();
         assert_eq!(error, BundleError::Damaged("it ends early"));
         let document = with_bundle(document(), &damaged);

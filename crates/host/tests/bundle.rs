@@ -3,7 +3,7 @@
 
 mod support;
 
-use pillion_core::bundle;
+use pillion_bundle as bundle;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_testkit::module;
 use pillion_testkit::strategies::{pod, sidecar_sets};

@@ -6,8 +6,8 @@ mod support;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pillion_core::bundle::config_map::{self, TEXT_MAX};
-use pillion_core::bundle::source::ConfigMapName;
+use pillion_bundle::config_map::{self, TEXT_MAX};
+use pillion_bundle::source::ConfigMapName;
 use pillion_host::{ClusterError, ValidationResponse};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;

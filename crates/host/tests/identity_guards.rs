@@ -7,8 +7,8 @@ mod support;
 
 use std::sync::Arc;
 
-use pillion_core::service_account::names;
 use pillion_host::{ClusterError, ValidationResponse};
+use pillion_identity::names;
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::identity::{Court, ask, edited, gated, verdict};

@@ -1,4 +1,5 @@
 //! Regular expressions that users write: RE2's syntax, as Go has it, run by `regex-lite`.
+#![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod tests;

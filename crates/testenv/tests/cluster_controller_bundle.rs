@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use pillion_core::bundle::config_map::TEXT_MAX;
+use pillion_bundle::config_map::TEXT_MAX;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use serde_json::{Value, json};
@@ -313,7 +313,7 @@ async fn a_config_map_that_is_somebody_elses_is_left_alone() {
     assert!(controller.writes().iter().all(|write| write.contains("/events")), "{:?}", controller.writes());
 
     // One that `pillion bundle --config-map` made is as good as its own.
-    let text = pillion_core::bundle::write(&[]);
+    let text = pillion_bundle::write(&[]);
     stage.patch(NAME, json!({"data": {"fluent-bit.conf": null, "bundle": text, "generation": "by hand"}})).await;
     stage.injects(&["a:1"]).await;
     let well = async || controller.health.problem().is_none().then_some(());

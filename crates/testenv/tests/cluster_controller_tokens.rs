@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pillion_core::plan::tokens::{CHECKSUM, UNNEEDED_SINCE};
-use pillion_core::service_account::names::token_secret;
+use pillion_identity::names::token_secret;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;

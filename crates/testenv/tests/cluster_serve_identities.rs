@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::api::DeleteParams;
-use pillion_core::service_account::names::token_secret;
+use pillion_identity::names::token_secret;
 use pillion_testenv::{Cluster, Options, until};
 use pillion_testkit::identity::table::{accounts, mount_own, rows, shown, unchanged};
 use pillion_testkit::identity::{Accounts, Scenario, Set, TOKEN_PATH};

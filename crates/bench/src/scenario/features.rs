@@ -1,6 +1,6 @@
 //! What one SidecarSet can ask for, one thing at a time: each with a single set that matches, as a bundle.
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use serde_json::{Map, Value, json};
 
 use super::{Input, SEED, SMALL, bundled};

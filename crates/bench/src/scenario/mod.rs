@@ -8,7 +8,7 @@ use std::fmt;
 use anyhow::bail;
 use features::Feature;
 use others::Other;
-use pillion_core::bundle;
+use pillion_bundle as bundle;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value, json};
 

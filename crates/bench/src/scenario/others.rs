@@ -1,6 +1,6 @@
 //! Requests that are no creation of a Pod: what is not ours, what the guards look at, and SidecarSets.
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use serde_json::{Value, json};
 
 use super::{Input, SEED, SMALL, bundled};

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
-use pillion_core::bundle::config_map::{self, TEXT_MAX};
-use pillion_core::bundle::source::ConfigMapName;
-use pillion_core::bundle::{self, Bundle};
+use pillion_bundle::Bundle;
+use pillion_bundle::config_map::{self, TEXT_MAX};
+use pillion_bundle::source::ConfigMapName;
 use pillion_core::settings::Settings;
 use pillion_kubernetes::format;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
@@ -122,7 +122,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
         bail!("no SidecarSets: give them as manifests, or with --settings");
     }
     let sets: Vec<SidecarSet> = sets.iter().map(|set| with_revision(set.clone(), &settings, terminal)).collect();
-    let text = bundle::write(&sets);
+    let text = pillion_bundle::write(&sets);
     Bundle::read(text.as_bytes()).and_then(|bundle| bundle.verify()).context("the bundle")?;
     if let Some(at) = &args.config_map {
         return config_maps(at, &sets, args, terminal);

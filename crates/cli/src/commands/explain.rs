@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
-use pillion_core::bundle::config_map::Fault;
-use pillion_core::bundle::source::OnUnavailable;
+use pillion_bundle::config_map::Fault;
+use pillion_bundle::source::OnUnavailable;
 use pillion_core::settings::Settings;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pillion_core::explain::identity::{Merging, merging};
 use pillion_core::request::{Request, Target};
-use pillion_core::service_account::{merged, names};
 use pillion_core::settings::Settings;
 use pillion_host::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
+use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pillion_core::bundle::config_map::{self, Unavailable};
+use pillion_bundle::config_map::{self, Unavailable};
 use pillion_core::settings::Settings;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::time::Timestamp;

@@ -2,9 +2,8 @@
 //!
 //! The parts together have the rules of `metadata.yml`; a test compares them.
 
+use pillion_identity::names::MERGED_PREFIX;
 use serde_json::{Value, json};
-
-use pillion_core::service_account::names::MERGED_PREFIX;
 
 /// Some requests that are answered together: a policy of Kubewarden, or a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]

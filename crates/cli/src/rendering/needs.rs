@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::bundle::source::ConfigMapName;
-use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
+use pillion_bundle::source::ConfigMapName;
 use pillion_core::settings::Settings;
+use pillion_identity::declared::{Declared, Mode, OnConflict};
 use pillion_kubernetes::json;
 use pillion_sidecarset::revision::Selection;
 use pillion_sidecarset::sidecar_set::SidecarSet;

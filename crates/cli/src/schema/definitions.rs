@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use pillion_core::service_account::declared;
+use pillion_identity::declared;
 use pillion_sidecarset::schema::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use pillion_sidecarset::sidecar_set::decode::Version;
 use serde_json::{Map, Value, json};

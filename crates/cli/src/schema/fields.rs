@@ -295,7 +295,7 @@ const FIELDS: [Field; 72] = [
 mod tests {
     use std::collections::BTreeSet;
 
-    use pillion_core::service_account::declared;
+    use pillion_identity::declared;
     use pillion_sidecarset::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 
     use super::*;

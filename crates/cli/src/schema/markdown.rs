@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pillion_core::service_account::declared;
+use pillion_identity::declared;
 use serde_json::{Value, json};
 
 use super::fields::{self, Field, TYPES};

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use files::{objects, text};
 use pillion::schema::{markdown, members};
-use pillion_core::service_account::rules::{Allowed, Rules};
 use pillion_core::settings::Settings;
+use pillion_identity::rules::{Allowed, Rules};
 use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Map, Value, json};

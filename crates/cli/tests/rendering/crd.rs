@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use pillion::rendering::crd::{Conversion, NAME, document};
-use pillion_core::service_account::declared;
+use pillion_identity::declared;
 use pillion_sidecarset::schema::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Schema};
 use pillion_testkit::{conformance, strategies};
 use proptest::prelude::*;

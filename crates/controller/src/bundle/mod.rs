@@ -13,8 +13,8 @@ mod written;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use pillion_core::bundle::config_map::TEXT_MAX;
-use pillion_core::bundle::source::ConfigMapName;
+use pillion_bundle::config_map::TEXT_MAX;
+use pillion_bundle::source::ConfigMapName;
 use pillion_core::plan::Step;
 use pillion_core::plan::bundle::{self as planning, Obstacle, Place, Plan, Seen};
 use pillion_core::settings::Settings;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use pillion_core::plan::demand::Demands;
 use pillion_core::plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;

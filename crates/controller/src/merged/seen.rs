@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use pillion_core::plan::merged::{KINDS, LABEL, MANAGED_BY, Trio};
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use serde_json::Value;
 
 use super::CONTROLLER;

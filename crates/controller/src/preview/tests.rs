@@ -87,8 +87,8 @@ async fn what_workloads_need_is_made() {
         [merging("a", "pods"), merging("b", "nodes"), isolated("c"), deployment("shop"), account("c"), account("a")];
     let client = client(&situation(&manifests), None).await.expect("manifests");
     let preview = of(client, settings(&json!({})), &[Name::MergedServiceAccounts, Name::SidecarTokens]).await;
-    let merged = pillion_core::service_account::names::merged(&["a", "b"]);
-    let secret = pillion_core::service_account::names::token_secret("c");
+    let merged = pillion_identity::names::merged(&["a", "b"]);
+    let secret = pillion_identity::names::token_secret("c");
     let made = |kind: &str| format!("create {kind} shop/{merged}");
     assert_eq!(
         lines(&preview),
@@ -129,7 +129,7 @@ async fn what_keeps_something_away_is_a_problem() {
 
 #[tokio::test]
 async fn b5_a_secret_of_somebody_else_is_left_alone() {
-    let name = pillion_core::service_account::names::token_secret("c");
+    let name = pillion_identity::names::token_secret("c");
     let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "shop"}});
     let client =
         client(&situation(&[isolated("c"), deployment("shop"), account("c"), foreign]), None).await.expect("manifests");
@@ -205,7 +205,7 @@ async fn g2_merged_objects_without_the_label_are_looked_at() {
 
 #[tokio::test]
 async fn g13_an_account_that_pods_still_run_under_is_not_made_anew() {
-    let name = pillion_core::service_account::names::merged(&["a", "b"]);
+    let name = pillion_identity::names::merged(&["a", "b"]);
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
         "spec": {"serviceAccountName": name, "containers": [{"name": "web", "image": "web:1"}]}, "status": {"phase": "Running"}
@@ -253,7 +253,7 @@ async fn what_is_not_in_the_bundle_needs_nothing() {
     let client = client(&situation(&manifests), None).await.expect("manifests");
     let settings = settings(&json!({"bundleRef": {"namespace": "pillion-system", "name": "sets"}}));
     let preview = of(client, settings, &[Name::Bundle, Name::MergedServiceAccounts]).await;
-    let merged = pillion_core::service_account::names::merged(&["a", "c"]);
+    let merged = pillion_identity::names::merged(&["a", "c"]);
     let accounts = preview.changes.iter().filter(|change| change.kind == "ServiceAccount");
     assert_eq!(accounts.map(|change| change.name.as_str()).collect::<Vec<_>>(), [merged], "{preview:?}");
     assert_eq!(preview.problems.len(), 1, "it is told once why: {preview:?}");

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
 use kube::core::PartialObjectMeta;
-use pillion_core::service_account::names;
+use pillion_identity::names;
 
 use super::NAME;
 use super::seen::SECRET;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::demand::Demands;
 use pillion_core::plan::tokens::Needs;
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use serde_json::{Value, json};
 
 use crate::context::Context;

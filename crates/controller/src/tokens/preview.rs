@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use pillion_core::plan::Step;
 use pillion_core::plan::tokens::{LINGER, Move, Why, delete, seed};
-use pillion_core::service_account::names;
+use pillion_identity::names;
 
 use super::report::Trouble;
 use super::requests::in_the_way;

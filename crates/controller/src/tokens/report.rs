@@ -61,7 +61,7 @@ impl Trouble {
 
     /// For people.
     pub(super) fn note(&self, account: &str) -> String {
-        let secret = pillion_core::service_account::names::token_secret(account);
+        let secret = pillion_identity::names::token_secret(account);
         let why = match self {
             Self::Lack(lack) => lack.to_string(),
             Self::Foreign(foreign) => {

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{ApiResource, ListParams, PostParams};
 use pillion_core::plan::Step;
 use pillion_core::plan::tokens::{self as plan, Foreign, Minted, Move, Secret, Why};
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use pillion_kubernetes::time::Timestamp;
 
 use super::NAME;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Object;
-use pillion_core::service_account::{names, tokens};
+use pillion_identity::{names, tokens};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names as stored;
 use serde::{Deserialize, Serialize};

@@ -5,14 +5,14 @@
 
 use std::borrow::Cow;
 
+use pillion_bundle::BundleError;
+use pillion_bundle::config_map::{self, Choice, Unavailable};
+use pillion_bundle::source::OnUnavailable;
 use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal};
 use pillion_kubernetes::world::World;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::audit;
-use crate::bundle::BundleError;
-use crate::bundle::config_map::{self, Choice, Unavailable};
-use crate::bundle::source::OnUnavailable;
 use crate::settings::BorrowedSettings;
 
 /// Whom a request is for.

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use pillion_identity::declared::Declared;
+use pillion_identity::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::lookup::{Lookup, Memo};
 use pillion_kubernetes::operation::Operation;
@@ -14,8 +16,6 @@ use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use super::bundle_ref::{self, Asker, Notice};
 use crate::request::{Request, Target};
 use crate::select;
-use crate::service_account::declared::Declared;
-use crate::service_account::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
 use crate::settings::BorrowedSettings;
 
 /// Answers a request that one of the guards is about.

@@ -1,5 +1,6 @@
 //! Admission of a Pod: select, inject, say what was done (sections 4 and 5).
 
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Lookup, Memo};
@@ -17,7 +18,6 @@ use super::identity::{self, Identities};
 use crate::inject::sources::Hidden;
 use crate::inject::{self, Injected};
 use crate::select::{self, Query, Sources};
-use crate::service_account::rules::Rules;
 use crate::settings::Role;
 
 /// A Pod that is about to be created.

@@ -1,5 +1,7 @@
 //! Admission of Gardener's Shoots, and of the other kinds that hold a `serviceAccountConfig`: judged, never changed.
 
+use pillion_gardener as shoot;
+use pillion_gardener::settings::ShootSettings;
 use pillion_kubernetes::field::{FieldErrors, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::operation::Operation;
@@ -7,8 +9,6 @@ use pillion_kubernetes::outcome::{Code, Outcome, Refusal, Verdict};
 
 use super::sidecar_set::add_reasons;
 use crate::request::Request;
-use crate::shoot;
-use crate::shoot::settings::ShootSettings;
 
 /// Answers the creation or the update of an object. An object that is being deleted is accepted: nothing starts anew
 /// from it, and Gardener's finalizers have to come off.

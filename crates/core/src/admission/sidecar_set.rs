@@ -1,5 +1,9 @@
 //! Admission of a `SidecarSet`: default, hash, validate (sections 2 and 3).
 
+use pillion_identity::admission;
+use pillion_identity::changes;
+use pillion_identity::declared;
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
@@ -17,11 +21,6 @@ use pillion_sidecarset::sidecar_set::prepare::stamp;
 use pillion_sidecarset::validation::conflicts::Claims;
 use pillion_sidecarset::validation::{self, Findings, canary, injection, update, whitelist};
 use serde_json::Value;
-
-use crate::service_account::changes;
-use crate::service_account::declared;
-use crate::service_account::rules::Rules;
-use crate::service_account::{self, admission};
 
 /// The longest SidecarSet, in bytes of JSON (`serviceaccounts.md` E18). A ConfigMap may have twice as many.
 const LENGTH_MAX: usize = 512 * 1024;
@@ -120,7 +119,7 @@ pub fn admit(request: SidecarSetRequest, context: &Context<'_>) -> Outcome {
     let unknown = schema::unknown(decoded.object(), version.schema(), &root);
     let Stored { set, as_sent, is_changed } = Stored::of(decoded, context.gates);
 
-    let mut identity = service_account::validation::Findings::default();
+    let mut identity = pillion_identity::validation::Findings::default();
     let mut outcome = Outcome::from(match judge(&set, old.as_ref(), &author, context, &mut identity) {
         Some(refusal) => Verdict::Refused(refusal),
         None if !is_changed => Verdict::Unchanged,
@@ -218,7 +217,7 @@ fn judge(
     old: Option<&SidecarSet>,
     author: &Author,
     context: &Context<'_>,
-    identity: &mut service_account::validation::Findings,
+    identity: &mut pillion_identity::validation::Findings,
 ) -> Option<Refusal> {
     let Context { others, is_watched, revisions, gates, system_namespace, whitelist, rules, world } = *context;
     let lookup = world.lookup;

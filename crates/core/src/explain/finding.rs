@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use pillion_identity::declared::{FIELDS, annotation_path, path};
 use pillion_kubernetes::outcome::{self, Code};
-
-use crate::service_account::declared::{FIELDS, annotation_path, path};
 
 /// The kinds of reasons. Names are for machines and do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,6 +2,9 @@
 
 use std::sync::LazyLock;
 
+use pillion_identity::decide::Token;
+use pillion_identity::rules::{OnAppAccount, Otherwise, Rules};
+use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
@@ -16,9 +19,6 @@ use serde_json::{Value, json};
 use super::identity::{Given, Identity, Merging, PodIdentity, merging};
 use super::*;
 use crate::admission::audit;
-use crate::service_account::decide::Token;
-use crate::service_account::rules::{OnAppAccount, Otherwise, Rules};
-use crate::service_account::{merged, names};
 
 /// Has every ServiceAccount but `gone`, cannot read `broken`, and has what `merged` says.
 #[derive(Debug, Default)]

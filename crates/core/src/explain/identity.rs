@@ -4,6 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use pillion_identity::decide::{Asking, Decision, Token};
+use pillion_identity::declared::{Mode, OnConflict};
+use pillion_identity::existence::{Existence, exists};
+use pillion_identity::tokens::{self, Owners, Settled};
+use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
@@ -17,11 +22,6 @@ use crate::admission::identity::{self, Identities};
 use crate::admission::pod::{Context, PodRequest};
 use crate::inject::{self, sources::Hidden};
 use crate::select::{self, Query, Sources};
-use crate::service_account::decide::{Asking, Decision, Token};
-use crate::service_account::declared::{Mode, OnConflict};
-use crate::service_account::existence::{Existence, exists};
-use crate::service_account::tokens::{self, Owners, Settled};
-use crate::service_account::{merged, names};
 
 /// What becomes of the identity of a Pod in which some sidecar asks for one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use super::parts::Fate;
 use super::revision::Why;
 use super::*;
-use crate::service_account::rules::Rules;
 use crate::settings::Role;
 
 /// Namespaces `prod` and `dev` with labels, `broken` that nobody can read, and no others.

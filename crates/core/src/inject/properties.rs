@@ -1,5 +1,6 @@
 //! What holds for every Pod and every choice of `SidecarSet`s: small pools, so that features meet.
 
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::{Outcome, Verdict};
@@ -13,7 +14,6 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use crate::admission::pod::{Context, PodRequest, admit};
-use crate::service_account::rules::Rules;
 use crate::settings::Role;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -3,6 +3,9 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_identity::decide::Asking;
+use pillion_identity::paths::{self, Place};
+use pillion_identity::tokens::{Drivers, Volumes};
 use pillion_kubernetes::format;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
@@ -12,9 +15,6 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::container::{self, List};
-use crate::service_account::decide::Asking;
-use crate::service_account::paths::{self, Place};
-use crate::service_account::tokens::{Drivers, Volumes};
 
 /// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
 #[derive(Clone, Copy, Debug)]
@@ -336,8 +336,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::service_account::declared::Declared;
-    use crate::service_account::rules::Rules;
+    use pillion_identity::declared::Declared;
+    use pillion_identity::rules::Rules;
 
     #[rstest]
     #[case("$(POD)/x", &["POD"])]

@@ -3,6 +3,10 @@
 //! Decided by the functions that the policy decides with, so that what is prepared is what it will ask for. What the
 //! policy would refuse needs nothing.
 
+use pillion_identity::decide::{self, Asking};
+use pillion_identity::declared::{Mode, OnConflict};
+use pillion_identity::rules::{Otherwise, Rules};
+use pillion_identity::tokens::Owners;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_sidecarset::pod::Pod;
@@ -12,10 +16,6 @@ use serde_json::Value;
 
 use crate::admission::identity::{self, Identities};
 use crate::select::{self, Query};
-use crate::service_account::decide::{self, Asking};
-use crate::service_account::declared::{Mode, OnConflict};
-use crate::service_account::rules::{Otherwise, Rules};
-use crate::service_account::tokens::Owners;
 use crate::settings::Settings;
 
 /// What a Pod needs that only a controller can make.

@@ -21,10 +21,10 @@ use self::objects::{Found, State};
 pub use self::objects::{KINDS, LABEL, MANAGED_BY, Trio, is_ours, without_finalizers};
 use super::Step;
 use super::demand::{Demands, MOST_PREPARED};
-use crate::service_account::author;
-use crate::service_account::decide::Asking;
-use crate::service_account::names;
-use crate::service_account::rules::Rules;
+use pillion_identity::author;
+use pillion_identity::decide::Asking;
+use pillion_identity::names;
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 

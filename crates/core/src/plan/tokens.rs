@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::Step;
-use crate::service_account::names;
-use crate::service_account::rules::Rules;
+use pillion_identity::names;
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::hash;
 

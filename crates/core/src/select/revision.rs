@@ -1,5 +1,6 @@
 //! Which revision of a matching `SidecarSet` a new Pod gets (section 5.1).
 
+use pillion_identity::declared;
 use pillion_kubernetes::field::{FieldPath, joined};
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Code, Reason};
@@ -17,7 +18,6 @@ use super::{Query, Sources};
 use crate::inject::clash;
 use crate::inject::container::{List, names_in_pod};
 use crate::inject::records::Records;
-use crate::service_account::declared;
 
 /// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5). One that a bundle has
 /// is not looked for anywhere else.

@@ -321,8 +321,8 @@ fn r9_a_revision_of_the_bundle_comes_first(#[case] revision: Value) {
     let revision = ControllerRevision::decode(versioned).unwrap();
     let found = std::slice::from_ref(&revision);
     let by_settings = selected_from(&cluster(), "prod", &pod(), std::slice::from_ref(&plain), found, "u").unwrap();
-    let text = crate::bundle::write(&[plain.with_revision(&revision)]);
-    let bundled = crate::bundle::Bundle::read(text.as_bytes()).unwrap().sets().unwrap();
+    let text = pillion_bundle::write(&[plain.with_revision(&revision)]);
+    let bundled = pillion_bundle::Bundle::read(text.as_bytes()).unwrap().sets().unwrap();
     let cluster = cluster();
     let by_bundle = selected_from(&cluster, "prod", &pod(), &bundled, &[], "u").unwrap();
     assert_eq!(injected(&by_bundle), injected(&by_settings));

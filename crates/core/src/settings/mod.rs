@@ -19,18 +19,17 @@ mod tests;
 
 use std::borrow::Cow;
 
+use pillion_bundle::config_map::Choice;
+use pillion_bundle::source::BundleSource;
+use pillion_bundle::{Bundle, BundleError};
+use pillion_gardener::settings::ShootSettings;
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::field::FieldError;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::bundle::config_map::Choice;
-use crate::bundle::source::BundleSource;
-use crate::bundle::{Bundle, BundleError};
-use crate::service_account::rules::Rules;
-use crate::shoot::settings::ShootSettings;
 
 /// Where OpenKruise keeps its configuration, unless told otherwise.
 pub const SYSTEM_NAMESPACE: &str = "kruise-system";
@@ -43,7 +42,7 @@ pub type Settings = BorrowedSettings<'static>;
 pub struct BorrowedSettings<'a> {
     /// `sidecarSets`, in the order of the list, in their v1beta1 form, neither defaulted nor hashed.
     pub sidecar_sets: Vec<SidecarSet>,
-    /// `bundle`: the text of more of them, compiled; see [`crate::bundle`].
+    /// `bundle`: the text of more of them, compiled; see [`pillion_bundle`].
     pub bundle: Option<Cow<'a, [u8]>>,
     /// `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: still more, kept in the cluster.
     pub bundle_source: BundleSource,

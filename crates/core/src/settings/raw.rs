@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use pillion_bundle::Bundle;
+use pillion_bundle::source::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
+use pillion_gardener::settings::ShootSettings;
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::duration::Duration;
 use pillion_kubernetes::field::{Cause, FieldError, FieldErrors as _};
 use pillion_kubernetes::json;
@@ -17,10 +21,6 @@ use serde_json::Value;
 use super::shape::read;
 use super::whitelist::Whitelist;
 use super::{BorrowedSettings, Role, SYSTEM_NAMESPACE, manifests};
-use crate::bundle::Bundle;
-use crate::bundle::source::{BundleSource, ConfigMapName, MAX_AGE, OnUnavailable, max_age};
-use crate::service_account::rules::Rules;
-use crate::shoot::settings::ShootSettings;
 
 const SIDECAR_SETS: &str = "sidecarSets";
 const CONTROLLER_REVISIONS: &str = "controllerRevisions";

@@ -1,11 +1,11 @@
 //! The JSON Schema of the settings, and the examples in it.
 
+use pillion_bundle::source::ConfigMapName;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
 use super::raw::RawSettings;
-use crate::bundle::source::ConfigMapName;
 
 /// What Go reads as a duration of at least zero; both characters that look like a Greek mu are in use.
 pub(super) const DURATION: &str = "^[+]?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h))+$";

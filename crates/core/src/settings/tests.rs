@@ -1,3 +1,6 @@
+use pillion_bundle::source::{ConfigMapName, OnUnavailable};
+use pillion_gardener::settings::{ManagedIssuer, Migration};
+use pillion_identity::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
 use pillion_kubernetes::glob::Glob;
 use pillion_kubernetes::rbac::Atom;
 use pillion_sidecarset::names;
@@ -5,9 +8,6 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::bundle::source::{ConfigMapName, OnUnavailable};
-use crate::service_account::rules::{Allowed, Judgement, OnAppAccount, Otherwise};
-use crate::shoot::settings::{ManagedIssuer, Migration};
 
 fn glob(text: &str) -> Glob {
     text.parse().unwrap()

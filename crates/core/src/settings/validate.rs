@@ -3,6 +3,9 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_bundle::Bundle;
+use pillion_identity::declared::Declared;
+use pillion_identity::validation as identity;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::node::Node;
@@ -13,9 +16,6 @@ use pillion_sidecarset::validation::{canary, validate_manifest};
 
 use super::rivals::{COMPARISONS_MAX, Rivals, TooMany};
 use super::{BorrowedSettings, naming, whitelist};
-use crate::bundle::Bundle;
-use crate::service_account::declared::Declared;
-use crate::service_account::{self, validation as identity};
 
 pub(super) fn settings(settings: &BorrowedSettings<'_>) -> Vec<FieldError> {
     let (path, bundle) = (FieldPath::new("sidecarSets"), FieldPath::new("bundle"));
@@ -126,7 +126,7 @@ impl<'a> Compared<'a> {
             self.identities.of(claims, &mut earlier, &mut self.left)?;
             for (other, theirs) in earlier.iter().filter_map(|index| all.get(*index).zip(self.declared.get(index))) {
                 let rules = &settings.service_accounts;
-                service_account::conflicts::check_claims((claims, &declared), (other, theirs), rules, &mut findings);
+                pillion_identity::conflicts::check_claims((claims, &declared), (other, theirs), rules, &mut findings);
             }
             wrong.append(&mut findings.into_errors());
             self.identities.add(index, claims);

@@ -12,7 +12,7 @@ mod twin;
 use std::collections::BTreeSet;
 
 use admission::{Admission, evaluate};
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use pillion_testkit::identity::{self, Accounts, Expected, Pair, Scenario, pairs, scenario};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_testkit::identity::{self, Expected, Pair, Scenario, Set, TOKEN_PATH, pairs, plugin, scenario};
 use proptest::collection::vec;

@@ -14,8 +14,8 @@ mod twin;
 
 use std::sync::Arc;
 
-use pillion_core::service_account::names;
 use pillion_host::ValidationResponse;
+use pillion_identity::names;
 use serde_json::{Value, json};
 use support::identity::{Court, ask, edited, gated, rule, verdict};
 

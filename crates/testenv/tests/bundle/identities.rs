@@ -9,7 +9,7 @@ use pillion_controller::Context;
 use pillion_controller::run::{self, Options};
 use pillion_controller::selection::Name;
 use pillion_controller::watch::Wanted;
-use pillion_core::service_account::names::merged;
+use pillion_identity::names::merged;
 use pillion_testenv::until;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
-use pillion_core::service_account::names::token_secret;
+use pillion_identity::names::token_secret;
 use pillion_testenv::apply;
 use pillion_testenv::faults::Faults;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! What the property of identities draws from: Pods with tokens in odd places, SidecarSets with and without accounts,
 //! accounts in every state.
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

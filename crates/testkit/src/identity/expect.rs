@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use pillion_kubernetes::json;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! A Pod, the SidecarSets of the policy, and the cluster in which they meet.
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use serde_json::{Value, json};
 
 use super::{Accounts, NAMESPACE};

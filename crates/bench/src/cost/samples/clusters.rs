@@ -1,6 +1,6 @@
 //! Objects that the policy looks up.
 
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use serde_json::{Value, json};
 
 use super::sets;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
-use pillion_core::bundle::{Bundle, BundleError, FORMAT};
+use pillion_bundle::{Bundle, BundleError, FORMAT};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};

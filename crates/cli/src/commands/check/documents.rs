@@ -1,6 +1,6 @@
 //! What the documents of files are.
 
-use pillion_core::bundle;
+use pillion_bundle as bundle;
 use pillion_core::words::nearest;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;

@@ -1,11 +1,11 @@
 //! What `SidecarSet`s say of ServiceAccounts: what the core finds, at its place.
 
-use pillion_core::service_account::author::uses_feature;
-use pillion_core::service_account::declared::FIELDS;
-use pillion_core::service_account::rules::Rules;
-use pillion_core::service_account::validation::{self, Findings};
-use pillion_core::service_account::{conflicts, declared};
 use pillion_core::words::nearest;
+use pillion_identity::author::uses_feature;
+use pillion_identity::declared::FIELDS;
+use pillion_identity::rules::Rules;
+use pillion_identity::validation::{self, Findings};
+use pillion_identity::{conflicts, declared};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;

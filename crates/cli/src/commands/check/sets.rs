@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use pillion_core::service_account::validation::{Findings as Identity, check_gate};
 use pillion_core::settings::Settings;
+use pillion_identity::validation::{Findings as Identity, check_gate};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};

@@ -1,7 +1,7 @@
 //! Shoots, and the other objects of Gardener that hold a `serviceAccountConfig`: what the policy would say of them.
 
-use pillion_core::shoot;
-use pillion_core::shoot::settings::ShootSettings;
+use pillion_gardener as shoot;
+use pillion_gardener::settings::ShootSettings;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use serde_json::Value;

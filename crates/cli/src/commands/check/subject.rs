@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use pillion_core::service_account::declared;
 use pillion_core::words::nearest;
+use pillion_identity::declared;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;

@@ -5,8 +5,8 @@ use pillion_core::explain::identity::{Given, Identity, Merged, PodIdentity};
 use pillion_core::explain::parts::{Container, Part, Parts};
 use pillion_core::explain::revision::Revision;
 use pillion_core::explain::{Decision, Explained, Match};
-use pillion_core::service_account::decide::Token;
-use pillion_core::service_account::names;
+use pillion_identity::decide::Token;
+use pillion_identity::names;
 use serde_json::Value;
 
 use super::subject::Told;

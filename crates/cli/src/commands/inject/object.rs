@@ -1,7 +1,7 @@
 //! One object: each Pod that it describes is given to the policy, and the answers are put back into it.
 
 use pillion_core::admission::audit;
-use pillion_core::service_account::names;
+use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;

@@ -192,7 +192,7 @@ proptest! {
     fn b3_in_mode_isolate_nothing_but_sidecars_and_their_token_changes(pod in selected_pod()) {
         if let Some((mut after, _)) = injected_by(with_identity(1), &pod, Shape::Objects) {
             let volumes = after.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).unwrap();
-            let token = pillion_core::service_account::names::token_volume("robot");
+            let token = pillion_identity::names::token_volume("robot");
             volumes.retain(|volume| json::text(volume, &["name"]) != token);
             prop_assert_eq!(without_sidecars(after, &pod), pod);
         }

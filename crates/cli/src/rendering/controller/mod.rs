@@ -5,8 +5,8 @@ mod rights;
 use std::collections::BTreeSet;
 
 use pillion_controller::selection::{self, Name};
-use pillion_core::service_account::declared::{Declared, OnConflict};
 use pillion_core::settings::Settings;
+use pillion_identity::declared::{Declared, OnConflict};
 use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 //! have no schema. Here a container's own fields have their types, so that `kubectl explain` shows them, and `null` is
 //! accepted for each; what is below them is not looked at. The webhook decodes all of it.
 
-use pillion_core::service_account::declared;
+use pillion_identity::declared;
 use pillion_sidecarset::schema::{Field, Kind, Schema};
 use serde_json::{Map, Value, json};
 

@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use pillion_bundle::config_map::{TEXT_MAX, TIME, write};
+use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
 use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::Verdict;
@@ -14,8 +16,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::admission::admit;
-use crate::bundle::config_map::{TEXT_MAX, TIME, write};
-use crate::bundle::source::ConfigMapName;
 use crate::request::Request;
 use crate::settings::Settings;
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use pillion_identity::rules::Rules;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
 use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
@@ -12,7 +13,6 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::service_account::rules::Rules;
 use crate::settings::Settings;
 
 /// Objects by `Kind/name`; what is not among them does not exist.

@@ -1,5 +1,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_identity::decide::{Grant, Token};
 use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use super::*;
 use crate::admission::pod::{Context, PodRequest, admit};
-use crate::service_account::decide::{Grant, Token};
 use crate::settings::Role;
 
 /// A cluster in which every account is there.

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_bundle::config_map::TooLong;
+use pillion_identity::declared::Declared;
+use pillion_identity::validation as identity;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -11,9 +14,6 @@ use pillion_sidecarset::validation::{canary, update, validate};
 
 use super::candidate::{Candidate, shown};
 use super::{Place, Seen, Verdict, Why};
-use crate::bundle::config_map::TooLong;
-use crate::service_account::declared::Declared;
-use crate::service_account::{self, validation as identity};
 use crate::settings::Settings;
 
 /// The SidecarSets of the settings, which come before those of the cluster.
@@ -211,7 +211,7 @@ impl Others {
             let mut findings = identity::Findings::default();
             for other in self.sets.values().filter(|other| other.name() != set.name()) {
                 if let Ok(theirs) = Declared::of(other) {
-                    service_account::conflicts::check(
+                    pillion_identity::conflicts::check(
                         (set, &declared),
                         (other, &theirs),
                         &settings.service_accounts,

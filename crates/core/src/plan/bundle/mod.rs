@@ -18,9 +18,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Step;
-use crate::bundle::config_map;
-use crate::bundle::source::{BundleSource, ConfigMapName};
 use crate::settings::Settings;
+use pillion_bundle::config_map;
+use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;

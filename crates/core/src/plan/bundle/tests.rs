@@ -1,5 +1,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
+use pillion_bundle::config_map::TEXT_MAX;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use proptest::prelude::*;
@@ -7,7 +8,6 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::bundle::config_map::TEXT_MAX;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
@@ -316,7 +316,7 @@ fn r9_the_newest_of_a_custom_version_goes_with_the_set_and_one_that_is_gone_stay
     assert!(said(&world.settle(), "a").2.contains("customVersion \"v1\""));
     let stored = |world: &World| {
         let text = config_map::text_of(world.config_map("sets").unwrap()).unwrap().to_vec();
-        let sets = crate::bundle::Bundle::read(&text).unwrap().sets().unwrap();
+        let sets = pillion_bundle::Bundle::read(&text).unwrap().sets().unwrap();
         sets[0].revision().unwrap().name().to_owned()
     };
     for (number, name) in [(1, "a-1"), (2, "a-2")] {
@@ -477,7 +477,7 @@ proptest! {
         let mut world = World::new(sets(&before));
         world.settle();
         world.sets = sets(&after).into_iter().map(Arc::new).collect();
-        world.max = crate::bundle::write(&[]).len().max(world.plan().length.saturating_sub(cut));
+        world.max = pillion_bundle::write(&[]).len().max(world.plan().length.saturating_sub(cut));
         let mut straight = World { config_maps: world.config_maps.clone(), ..World::new(sets(&after)) };
         straight.max = world.max;
         if straight.plan().obstacle.is_some() {

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pillion_bundle::config_map::{self, BUNDLE, GENERATION, SHARDS, TIME, shard_name};
+use pillion_bundle::source::ConfigMapName;
+use pillion_bundle::{Bundle, FAMILY};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
@@ -10,9 +13,6 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
 use super::{Obstacle, Seen};
-use crate::bundle::config_map::{self, BUNDLE, GENERATION, SHARDS, TIME, shard_name};
-use crate::bundle::source::ConfigMapName;
-use crate::bundle::{Bundle, FAMILY};
 use crate::plan::Step;
 
 /// What the ConfigMaps of a bundle can be known by.

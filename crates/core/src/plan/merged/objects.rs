@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use pillion_identity::decide::Asking;
+use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Step;
 use super::steps::object_ref;
-use crate::service_account::decide::Asking;
-use crate::service_account::{merged, names};
 
 /// The kinds, in the order in which they are made (G4).
 pub const KINDS: [(&str, &str); 3] = [

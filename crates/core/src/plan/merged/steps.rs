@@ -1,5 +1,6 @@
 //! Steps that make merged objects what they should be, and collect them.
 
+use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
@@ -7,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::objects::{KINDS, finalizers, mark, patch};
 use crate::plan::Step;
-use crate::service_account::names;
 
 /// What names an object, and all that can never change in it.
 const SEED: [&str; 4] = ["apiVersion", "kind", "metadata", "roleRef"];

@@ -12,12 +12,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use pillion_identity::guards::secret;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::hash;
 use serde_json::Value;
-
-use crate::service_account::guards::secret;
 
 /// The type of the Secrets.
 pub use secret::TOKEN_TYPE;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pillion_identity::names;
 use pillion_kubernetes::format;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
@@ -10,7 +11,6 @@ use pillion_sidecarset::hash;
 use serde_json::{Value, json};
 
 use super::super::Step;
-use crate::service_account::names;
 
 /// The labels that all of these Secrets have, and no other object of Pillion's: name and value.
 pub const LABELS: [(&str, &str); 2] =

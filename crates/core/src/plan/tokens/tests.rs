@@ -1,8 +1,8 @@
+use pillion_identity::rules::Allowed;
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::service_account::rules::Allowed;
 
 const NAMESPACE: &str = "team";
 const NOW: Timestamp = Timestamp(1_800_000_000);

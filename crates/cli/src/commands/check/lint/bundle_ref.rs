@@ -1,8 +1,8 @@
 //! The ConfigMap that `bundleRef` names, where it is among the documents.
 
-use pillion_core::bundle::Bundle;
-use pillion_core::bundle::config_map::{self, Fault, GENERATION};
-use pillion_core::bundle::source::ConfigMapName;
+use pillion_bundle::Bundle;
+use pillion_bundle::config_map::{self, Fault, GENERATION};
+use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
 use serde_json::Value;
 

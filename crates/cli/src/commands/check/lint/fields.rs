@@ -1,7 +1,7 @@
 //! Fields that nobody knows.
 
-use pillion_core::service_account::declared;
 use pillion_core::words::nearest;
+use pillion_identity::declared;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_sidecarset::schema::{self, Kind, Schema};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use pillion_core::service_account::author::closed_list;
-use pillion_core::service_account::declared::{Declared, Mode, OnConflict, PERMISSIONS, path};
-use pillion_core::service_account::lost::lost;
+use pillion_identity::author::closed_list;
+use pillion_identity::declared::{Declared, Mode, OnConflict, PERMISSIONS, path};
+use pillion_identity::lost::lost;
 use pillion_kubernetes::json;
 use pillion_kubernetes::rbac;
 use serde_json::Value;

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use pillion_core::explain::identity::{Given, Identity, Merged, PodIdentity};
-use pillion_core::service_account::decide::Token;
-use pillion_core::service_account::declared::OnConflict;
-use pillion_core::service_account::names;
+use pillion_identity::decide::Token;
+use pillion_identity::declared::OnConflict;
+use pillion_identity::names;
 
 /// Says under which ServiceAccount a Pod runs, and who loses or can read what.
 ///

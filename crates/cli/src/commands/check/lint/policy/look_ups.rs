@@ -1,6 +1,6 @@
 //! What a policy reads, and how long it may take.
 
-use pillion_core::bundle::source::OnUnavailable;
+use pillion_bundle::source::OnUnavailable;
 use pillion_kubernetes::json;
 use pillion_sidecarset::revision::Selection;
 

@@ -7,8 +7,8 @@ mod modes;
 mod reach;
 mod twin;
 
-use pillion_core::service_account::declared::{Declared, Mode, OnConflict};
 use pillion_core::settings::{Role, Settings};
+use pillion_identity::declared::{Declared, Mode, OnConflict};
 use pillion_kubernetes::json;
 use pillion_sidecarset::validation::conflicts::{are_related, may_meet};
 use serde_json::Value;

@@ -1,0 +1,66 @@
+//! `bundleRef`, `onBundleUnavailable`, `bundleMaxAge`: SidecarSets that a controller keeps in a ConfigMap.
+
+use pillion_kubernetes::duration::Duration;
+use pillion_kubernetes::text::{Label, Subdomain, checked};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+/// How old a bundle may be, unless told otherwise: ten minutes, in nanoseconds.
+pub const MAX_AGE: Duration = Duration(600_000_000_000);
+
+/// Where the SidecarSets of the cluster are kept. [`Default`] is nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleSource {
+    /// `bundleRef`.
+    pub config_map: Option<ConfigMapName>,
+    /// `onBundleUnavailable`.
+    pub on_unavailable: OnUnavailable,
+    /// `bundleMaxAge`: the longest time since the bundle was written, and the furthest that its time may be ahead of
+    /// the clock. More than nothing.
+    pub max_age: Duration,
+}
+
+impl Default for BundleSource {
+    fn default() -> Self {
+        Self { config_map: None, on_unavailable: OnUnavailable::default(), max_age: MAX_AGE }
+    }
+}
+
+/// The name of a ConfigMap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, expecting = "an object of namespace and name")]
+pub struct ConfigMapName {
+    /// The namespace of the ConfigMap.
+    #[serde(deserialize_with = "checked::<_, Label>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Label"))]
+    pub namespace: String,
+    /// Its name; that of the index, if there are shards.
+    #[serde(deserialize_with = "checked::<_, Subdomain>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Subdomain"))]
+    pub name: String,
+}
+
+/// What happens to requests that need a bundle which cannot be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema, serde::Serialize))]
+pub enum OnUnavailable {
+    /// They are refused, with code 503.
+    #[default]
+    Deny,
+    /// They are answered with the SidecarSets of the settings alone, and a warning.
+    UseSettings,
+}
+
+/// Reads a duration that is longer than nothing.
+///
+/// # Errors
+/// It is no duration, or too short.
+pub fn max_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match Duration::parse(&text) {
+        Ok(age) if age.0 > 0 => Ok(age),
+        Ok(_) => Err(D::Error::custom(format_args!("{text:?}: must be longer than nothing, as in \"10m\""))),
+        Err(error) => Err(D::Error::custom(format_args!("{}; write it as in \"10m\"", error.as_str()))),
+    }
+}

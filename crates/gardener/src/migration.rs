@@ -1,0 +1,51 @@
+//! Changing issuers without losing tokens that are in use (W1 to W4, W7).
+//!
+//! A token says who issued it, and kube-apiserver accepts the issuer and the accepted ones only. From the default
+//! issuer on nothing is needed (W2): Gardener goes on accepting it.
+
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::field::FieldErrors;
+use pillion_kubernetes::json;
+use serde_json::Value;
+
+use super::config::Signer;
+use super::{Change, Judgement, SHOWN, shown};
+use crate::settings::Migration;
+
+/// On a Shoot: the issuers, joined by commas, whose removal from acceptedIssuers has been prepared (W3).
+const ACKNOWLEDGED: &str = "pillion.dev/acknowledge-removed-issuer";
+const LOSES_TOKENS: &str = " is no longer the issuer, and its tokens stop working at once; add it to acceptedIssuers until they have been replaced";
+const BOTH_AT_ONCE: &str =
+    " is removed while the issuer changes; change the issuer first, and remove it once its tokens have been replaced";
+const CHECKLIST: &str = " is removed and its tokens stop working. First: short-lived projected tokens, Pods rolled, token Secrets recreated, 12h waited. Acknowledge: ";
+/// W7, once for an object.
+pub(super) const TRUST: &str = "the issuer of tokens changes: whoever trusts it outside of the cluster (cloud identities, OIDC clients) looks at the claim iss and must trust the new issuer, too";
+
+pub(super) fn judge(change: &Change<'_>, annotations: &Value, migration: Migration, judgement: &mut Judgement) {
+    let accepted: BTreeSet<&str> = change.new.accepted.iter().copied().collect();
+    let accepts = |issuer: &str| change.signer == Signer::Custom(issuer) || accepted.contains(issuer);
+    let acknowledged: BTreeSet<&str> =
+        json::text(annotations, &[ACKNOWLEDGED]).split(',').map(str::trim_ascii).collect();
+    let at = change.at.child("acceptedIssuers");
+    let signer_changes = change.signer != change.old_signer;
+    if let Signer::Custom(issuer) = change.old_signer
+        && signer_changes
+        && !accepts(issuer)
+    {
+        let text = ["\"", &shown(issuer, SHOWN), "\"", LOSES_TOKENS].concat();
+        match migration {
+            Migration::Deny => judgement.forbidden.forbidden(&at, &text),
+            Migration::Warn => judgement.warn(&[&text]),
+        }
+    }
+    for issuer in change.old.accepted.iter().copied().filter(|issuer| !accepts(issuer)) {
+        let quoted = ["\"", &shown(issuer, SHOWN), "\""].concat();
+        if signer_changes {
+            judgement.forbidden.forbidden(&at, &[&quoted, BOTH_AT_ONCE].concat());
+        }
+        if !acknowledged.contains(issuer) {
+            judgement.warn(&[&quoted, CHECKLIST, "annotation ", ACKNOWLEDGED]);
+        }
+    }
+}

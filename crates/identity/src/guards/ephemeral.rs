@@ -1,0 +1,140 @@
+//! Containers that are added to a running Pod (E7).
+
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
+use serde_json::Value;
+
+use super::Findings;
+use crate::rules::{Judgement, Rules};
+use crate::tokens::held::shown;
+use crate::tokens::reach::Running;
+
+/// Judges the ephemeral containers that are new: none may mount the token of a sidecar, or share the processes of a
+/// container that holds one.
+pub fn judge(object: &Value, old_object: &Value, rules: &Rules) -> Findings {
+    let mut findings = Findings::default();
+    let list = &["spec", "ephemeralContainers"];
+    let known: BTreeSet<&str> = json::items(old_object, list).iter().map(pod::name).collect();
+    let running = Running::of(object, &rules.trusted_csi_drivers);
+    for (index, container) in json::items(object, list).iter().enumerate() {
+        let name = pod::name(container);
+        if known.contains(name) {
+            continue;
+        }
+        for reach in running.reached_for(container) {
+            let problem = format!("ephemeral container {} {reach}, and could use its ServiceAccount", shown(name));
+            match rules.ephemeral_containers {
+                Judgement::Deny => findings.reasons.push(Reason::forbidden(
+                    format!("spec.ephemeralContainers[{index}]"),
+                    problem,
+                    "debug another container, or set serviceAccounts.ephemeralContainers to Warn",
+                )),
+                Judgement::Warn => findings.warnings.push(problem),
+                Judgement::Allow => {}
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::names;
+
+    fn pod(added: &Value) -> Value {
+        json!({"spec": {
+            "containers": [
+                {"name": "app"},
+                {"name": "agent", "volumeMounts": [{"name": "sidecarset-sa-0123456789abcdef", "mountPath": names::MOUNT_PATH}]}
+            ],
+            "volumes": [
+                {"name": "sidecarset-sa-0123456789abcdef", "projected": {"sources": []}},
+                {"name": "token", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}},
+                {"name": "driver", "csi": {"driver": "nfs.csi.k8s.io", "nodePublishSecretRef": {"name": "sidecarset-token-0123456789abcdef"}}}
+            ],
+            "ephemeralContainers": added
+        }})
+    }
+
+    fn judged(added: &Value, rules: &Rules) -> Findings {
+        judge(&pod(added), &pod(&json!([])), rules)
+    }
+
+    #[rstest]
+    #[case::volume(
+        json!({"volumeMounts": [{"name": "sidecarset-sa-0123456789abcdef", "mountPath": "/t"}]}),
+        "mounts the volume \"sidecarset-sa-0123456789abcdef\""
+    )]
+    #[case::secret(
+        json!({"volumeMounts": [{"name": "token", "mountPath": "/t"}]}),
+        "mounts the Secret \"sidecarset-token-0123456789abcdef\""
+    )]
+    #[case::secret_of_a_driver(
+        json!({"volumeMounts": [{"name": "driver", "mountPath": "/t"}]}),
+        "mounts the Secret \"sidecarset-token-0123456789abcdef\""
+    )]
+    #[case::device(
+        json!({"volumeDevices": [{"name": "sidecarset-sa-0123456789abcdef", "devicePath": "/t"}]}),
+        "mounts the volume \"sidecarset-sa-0123456789abcdef\""
+    )]
+    #[case::file_of_variables(
+        json!({"env": [{"name": "T", "valueFrom": {"fileKeyRef": {"volumeName": "sidecarset-sa-0123456789abcdef", "path": "token", "key": "t"}}}]}),
+        "mounts the volume \"sidecarset-sa-0123456789abcdef\""
+    )]
+    #[case::variable(
+        json!({"envFrom": [{"secretRef": {"name": "sidecarset-token-0123456789abcdef"}}]}),
+        "takes its environment from the Secret \"sidecarset-token-0123456789abcdef\""
+    )]
+    #[case::processes(json!({"targetContainerName": "agent"}), "shares the processes of the sidecar \"agent\"")]
+    fn e7_ephemeral_containers_may_not_reach_a_sidecars_token(#[case] mut container: Value, #[case] what: &str) {
+        container["name"] = json!("debugger");
+        let findings = judged(&json!([container]), &Rules::default());
+        let messages: Vec<String> = findings.reasons.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            messages,
+            [format!(
+                "spec.ephemeralContainers[0]: ephemeral container \"debugger\" {what}, and could use its ServiceAccount; \
+                 debug another container, or set serviceAccounts.ephemeralContainers to Warn"
+            )]
+        );
+        let warn = Rules { ephemeral_containers: Judgement::Warn, ..Rules::default() };
+        let findings = judged(&json!([container]), &warn);
+        assert_eq!((findings.reasons.len(), findings.warnings.len()), (0, 1));
+        // One that was there already is not judged again: the list only grows.
+        assert_eq!(judge(&pod(&json!([container])), &pod(&json!([container])), &Rules::default()), Findings::default());
+    }
+
+    /// E19: where the Pod's account was given for the sidecars, everything that gives it counts.
+    #[rstest]
+    #[case::token(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}), true)]
+    #[case::certificate(json!({"projected": {"sources": [{"podCertificate": {"signerName": "a/b"}}]}}), true)]
+    #[case::driver(json!({"csi": {"driver": "vault.example"}}), true)]
+    #[case::trusted_driver(json!({"csi": {"driver": "smb.csi.k8s.io"}}), false)]
+    #[case::nothing(json!({"emptyDir": {}}), false)]
+    fn e7_e19_what_gives_the_sidecars_account_may_not_be_mounted(#[case] mut volume: Value, #[case] refused: bool) {
+        volume["name"] = json!("late");
+        let added = json!([{"name": "debugger", "volumeMounts": [{"name": "late", "mountPath": "/t"}]}]);
+        let mut pod = pod(&added);
+        pod["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+        let judged = |pod: &Value| judge(pod, &json!({}), &Rules::default()).reasons.len();
+        assert_eq!(judged(&pod), 0, "the Pod's account is its own");
+        pod["spec"]["volumes"][0]["projected"]["sources"] = json!([{"serviceAccountToken": {"path": "token"}}]);
+        assert_eq!(judged(&pod), usize::from(refused));
+    }
+
+    #[rstest]
+    #[case::bare(json!({}))]
+    #[case::app(json!({"targetContainerName": "app"}))]
+    #[case::nobody(json!({"targetContainerName": "gone"}))]
+    fn e7_others_are_let_through(#[case] mut container: Value) {
+        container["name"] = json!("debugger");
+        assert_eq!(judged(&json!([container]), &Rules::default()), Findings::default());
+    }
+}

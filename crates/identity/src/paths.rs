@@ -1,0 +1,171 @@
+//! Where a path of a container is, seen from the place of ServiceAccount tokens (`serviceaccounts.md` E21).
+
+use std::borrow::Cow;
+
+/// The segments of [`super::names::MOUNT_PATH`] behind the link `/var/run`, which is `/run` in most images.
+const TOKEN: [&str; 4] = ["run", "secrets", "kubernetes.io", "serviceaccount"];
+
+/// How a path is related to the place of tokens. A mount that is related at all can hide a token or show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is the place itself.
+    At,
+    /// It is a folder around the place.
+    Above,
+    /// It is a file or folder in the place.
+    Below,
+}
+
+/// How a `mountPath`, a `devicePath` or a `terminationMessagePath` is related to the place of tokens; `None` where it is
+/// elsewhere.
+///
+/// The spelling does not matter. `/run` stands for `/var/run`, dots and further slashes are resolved, and a path without
+/// a slash in front begins at the root, since the kubelet puts one there. Runtimes differ in whether `..` is resolved
+/// before links or after them, so both readings count. Backslashes, a drive and capitals are those of Windows, where the
+/// kubelet turns slashes around.
+///
+/// An empty path is elsewhere: the API server refuses it.
+pub fn place(path: &str) -> Option<Place> {
+    if path.is_empty() || is_plainly_elsewhere(path) {
+        return None;
+    }
+    let is_of_windows = path.bytes().any(|byte| byte == b'\\' || byte.is_ascii_uppercase());
+    let path =
+        if is_of_windows { Cow::Owned(path.replace('\\', "/").to_ascii_lowercase()) } else { Cow::Borrowed(path) };
+    let path = match path.as_bytes() {
+        [drive, b':', ..] if drive.is_ascii_alphabetic() => path.get(2..).unwrap_or_default(),
+        _ => &path,
+    };
+    let first = related(&resolved(path, true));
+    // Both readings are the same if the path never goes up.
+    let readings = [first, if path.contains("..") { related(&resolved(path, false)) } else { first }];
+    match readings {
+        [Some(Place::At), _] | [_, Some(Place::At)] => Some(Place::At),
+        [first, second] => first.or(second),
+    }
+}
+
+/// Whether a path begins with another folder than the place of tokens does and never goes up. Most do: to resolve each of
+/// ten thousand mounts took longer than all else that is done with them, and so did more than one look at each byte (E18).
+fn is_plainly_elsewhere(path: &str) -> bool {
+    let [b'/', rest @ ..] = path.as_bytes() else { return false };
+    let mut before = b'/';
+    for byte in rest {
+        if *byte == b'\\' || (*byte == b'.' && before == b'.') {
+            return false;
+        }
+        before = *byte;
+    }
+    match rest {
+        // The first folder stands behind further slashes or dots.
+        [] | [b'/' | b'.', ..] => {
+            let first = path.split('/').find(|segment| !matches!(*segment, "" | "."));
+            first.is_some_and(|first| !is_first_folder(first.as_bytes()))
+        }
+        [b'v' | b'V' | b'r' | b'R', ..] => {
+            let first = rest.split(|byte| *byte == b'/').next();
+            first.is_some_and(|first| !is_first_folder(first))
+        }
+        _ => true,
+    }
+}
+
+fn is_first_folder(name: &[u8]) -> bool {
+    ["var", "run"].iter().any(|folder| name.eq_ignore_ascii_case(folder.as_bytes()))
+}
+
+/// The segments of a path. With `follows`, the link `/var/run` is followed as soon as it is met, else at the end.
+fn resolved(path: &str, follows: bool) -> Vec<&str> {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            _ => segments.push(segment),
+        }
+        if follows && segments == ["var", "run"] {
+            segments = vec!["run"];
+        }
+    }
+    if segments.starts_with(&["var", "run"]) {
+        segments.remove(0);
+    }
+    segments
+}
+
+fn related(segments: &[&str]) -> Option<Place> {
+    match (TOKEN.starts_with(segments), segments.starts_with(&TOKEN)) {
+        (true, true) => Some(Place::At),
+        (true, false) => Some(Place::Above),
+        (false, true) => Some(Place::Below),
+        // `/var` holds the link, or the place itself where there is none.
+        (false, false) => (segments == ["var"]).then_some(Place::Above),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::names;
+
+    #[rstest]
+    #[case::plain("/var/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::behind_the_link("/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::slashes("//var//run/secrets/kubernetes.io/serviceaccount///", Some(Place::At))]
+    #[case::dots("/var/./run/x/../secrets/kubernetes.io/serviceaccount/.", Some(Place::At))]
+    #[case::over_the_root("/../../var/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::without_a_slash("var/run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::of_windows(r"C:\var\run\secrets\kubernetes.io\serviceaccount", Some(Place::At))]
+    #[case::in_capitals("c:/VAR/run/Secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::up_from_the_link("/var/run/../run/secrets/kubernetes.io/serviceaccount", Some(Place::At))]
+    #[case::up_from_the_link_before_it_is_followed(
+        "/var/run/../../run/secrets/kubernetes.io/serviceaccount",
+        Some(Place::At)
+    )]
+    #[case::root("/", Some(Place::Above))]
+    #[case::root_in_dots("/x/..", Some(Place::Above))]
+    #[case::var("/var", Some(Place::Above))]
+    #[case::run("/run/", Some(Place::Above))]
+    #[case::link("/var/run", Some(Place::Above))]
+    #[case::secrets("/var/run/secrets", Some(Place::Above))]
+    #[case::kubernetes("/run/secrets/kubernetes.io", Some(Place::Above))]
+    #[case::token("/var/run/secrets/kubernetes.io/serviceaccount/token", Some(Place::Below))]
+    #[case::deeper("/run/secrets/kubernetes.io/serviceaccount/a/b", Some(Place::Below))]
+    #[case::data_folder("/run/secrets/kubernetes.io/serviceaccount/..data", Some(Place::Below))]
+    #[case::out_again("/var/run/secrets/kubernetes.io/serviceaccount/../other", None)]
+    #[case::longer_name("/var/run/secrets/kubernetes.io/serviceaccounts", None)]
+    #[case::socket("/var/run/docker.sock", None)]
+    #[case::log("/var/log", None)]
+    #[case::other_secret("/run/secrets/app", None)]
+    #[case::elsewhere("/data", None)]
+    #[case::same_name_elsewhere("/data/var/run", None)]
+    #[case::empty("", None)]
+    fn e21_paths_at_above_and_below_the_place_of_tokens(#[case] path: &str, #[case] wanted: Option<Place>) {
+        assert_eq!(place(path), wanted);
+    }
+
+    proptest! {
+        #[test]
+        fn e18_what_is_plainly_elsewhere_is_elsewhere(path in "/[./vV]{0,3}(ar|AR|run|x)?[/.\\\\:]{0,2}(run|secrets)?") {
+            if is_plainly_elsewhere(&path) {
+                let readings = [true, false].map(|follows| related(&resolved(&path.to_ascii_lowercase(), follows)));
+                prop_assert_eq!(readings, [None, None], "{}", path);
+            }
+        }
+
+        /// Dots, slashes and folders that are left again say nothing new.
+        #[test]
+        fn e21_the_spelling_does_not_matter(
+            cut in 0_usize..8, more in "(/[a-z]{1,3})?", noise in prop::sample::select(vec!["/", "/.", "//", "/x/..", "/."])
+        ) {
+            let mut plain: String = names::MOUNT_PATH.split_inclusive('/').take(cut).collect();
+            plain.push_str(&more);
+            prop_assume!(!plain.is_empty());
+            let spelt = plain.replace('/', &format!("{noise}/"));
+            prop_assert_eq!(place(&plain), place(&spelt), "{} {}", plain, spelt);
+        }
+    }
+}

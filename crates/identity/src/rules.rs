@@ -1,0 +1,321 @@
+//! What a cluster allows (`serviceaccounts.md` G, Settings `serviceAccounts`).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::glob::Glob;
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::rbac::{self, Atom};
+use pillion_kubernetes::text::{Name, User, all_checked, checked};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Deserialize;
+#[cfg(feature = "schema")]
+use serde::Serialize;
+use serde::de::Deserializer;
+
+use super::tokens::Drivers;
+#[cfg(feature = "schema")]
+use crate::deny_permissions::DeniedRule;
+use crate::deny_permissions::{self, at_least_one};
+
+/// CSI drivers that are known not to ask for tokens of the Pods that mount their volumes (E19): the manifests that their
+/// projects install have no `tokenRequests` and no value that adds it, and their code reads no
+/// `csi.storage.k8s.io/serviceAccount.tokens`.
+///
+/// * `nfs.csi.k8s.io`: <https://github.com/kubernetes-csi/csi-driver-nfs/blob/master/deploy/csi-nfs-driverinfo.yaml>
+/// * `smb.csi.k8s.io`: <https://github.com/kubernetes-csi/csi-driver-smb/blob/master/deploy/csi-smb-driver.yaml>
+///
+/// Not among them are drivers that can be installed with `tokenRequests`, such as `secrets-store.csi.k8s.io` and
+/// `csi.cert-manager.io` (`app.driver.useTokenRequest`), and `csi.spiffe.io`, which asks for no token and gives an
+/// identity.
+pub const TRUSTED_CSI_DRIVERS: [&str; 2] = ["nfs.csi.k8s.io", "smb.csi.k8s.io"];
+
+/// What happens if an identity cannot be given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
+pub enum Otherwise {
+    /// The Pod is refused.
+    #[default]
+    Deny,
+    /// The sidecars are injected without the identity, with a warning.
+    Skip,
+}
+
+/// What happens to a Pod that has a ServiceAccount of its own (A5-3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
+pub enum OnAppAccount {
+    /// It keeps its account, and the sidecars get none, with a warning.
+    #[default]
+    Keep,
+    /// It is refused.
+    Deny,
+    /// It keeps its account, and the sidecars get theirs as in mode `Isolate`.
+    Isolate,
+}
+
+/// What happens to tokens of the old kind, and to containers that are added to a running Pod (E7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
+pub enum Judgement {
+    /// They are accepted.
+    Allow,
+    /// They are accepted with a warning.
+    Warn,
+    /// They are refused.
+    Deny,
+}
+
+/// The judgements of which none is silent.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+enum Objection {
+    /// The container is refused.
+    Deny,
+    /// The container is accepted with a warning.
+    Warn,
+}
+
+impl From<Objection> for Judgement {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Deny => Self::Deny,
+            Objection::Warn => Self::Warn,
+        }
+    }
+}
+
+fn objection<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Judgement, D::Error> {
+    Objection::deserialize(deserializer).map(Into::into)
+}
+
+/// An entry of `allowed`. It has both lists, and neither is empty: an entry that forgets one should not allow everything.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema, Serialize))]
+#[serde(deny_unknown_fields, expecting = "an object with namespaces and names")]
+pub struct Allowed {
+    /// Globs of the namespaces of Pods.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    pub namespaces: Vec<Glob>,
+    /// Globs of the names of ServiceAccounts.
+    #[serde(deserialize_with = "at_least_one")]
+    #[cfg_attr(feature = "schema", schemars(extend("minItems" = 1)))]
+    pub names: Vec<Glob>,
+}
+
+/// The setting `serviceAccounts`. [`Default`] is what `{}` decodes to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase", expecting = "an object")]
+#[allow(clippy::struct_excessive_bools, reason = "they are independent settings")]
+pub struct Rules {
+    /// If the list is not empty, a SidecarSet may only name an account that the `names` of an entry match, and a Pod only
+    /// gets it in a namespace that the `namespaces` of that entry match. Globs of `*` and `?`.
+    // V5
+    pub allowed: Vec<Allowed>,
+    /// A Pod in one of these namespaces is refused if a SidecarSet that matches it names an account. A SidecarSet that
+    /// names one of these namespaces is refused; one that may match them gets a warning. Your list replaces this one.
+    // E1
+    #[serde(deserialize_with = "all_checked::<_, Name, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
+    pub protected_namespaces: Vec<String>,
+    /// The account does not exist, or is being deleted: refuse the Pod, or inject without the identity, with a warning.
+    // V3, A1-11
+    pub on_missing: Otherwise,
+    /// SidecarSets want different accounts for one Pod, and not all of them merge: refuse the Pod, or inject without the
+    /// identities, with a warning.
+    // A4
+    pub on_conflict: Otherwise,
+    /// The Pod has an account of its own: keep it and inject without the identity, with a warning; refuse the Pod; or
+    /// treat the SidecarSets as in mode `Isolate`.
+    // A5-3, B0
+    #[serde(rename = "onAppServiceAccount")]
+    pub on_app_account: OnAppAccount,
+    /// SidecarSets may have the mode `Pod`, in which the app gets the permissions of the sidecar.
+    // E3
+    pub allow_pod_mode: bool,
+    /// A SidecarSet is refused, instead of a warning, if its account does not exist in a namespace that it names. At most
+    /// 8 namespaces are looked at.
+    // A5-1
+    pub strict_existence: bool,
+    /// The account `default` of a namespace that stays cannot be deleted.
+    // C4
+    pub protect_default: bool,
+    /// An account that a SidecarSet of the settings or of the bundle names for its namespace cannot be deleted.
+    // G8
+    pub protect_in_use: bool,
+    /// The author of any SidecarSet must be allowed to create Pods in every namespace that it can match.
+    pub require_create_pods: bool,
+    /// What no SidecarSet may grant, whoever writes it, and what no account that it names may do. Your list replaces this
+    /// one.
+    // P4; see [`Rules::denied`]
+    #[serde(deserialize_with = "deny_permissions::atoms")]
+    #[cfg_attr(feature = "schema", schemars(
+        with = "Vec<DeniedRule>", extend("default" = rbac::denied_rules())
+    ))]
+    pub deny_permissions: Option<Vec<Atom>>,
+    /// What happens to new Secrets of the type `kubernetes.io/service-account-token`, whose tokens do not expire. A Secret
+    /// for an account that is merged, does not exist or has another UID is refused in any case.
+    // C4
+    pub legacy_token_secrets: Judgement,
+    /// Globs of `namespace/name` of Secrets that `legacyTokenSecrets` does not apply to.
+    pub legacy_token_exempt: Vec<Glob>,
+    /// What happens if an ephemeral container reaches for a sidecar's token.
+    // E7
+    #[serde(deserialize_with = "objection")]
+    #[cfg_attr(feature = "schema", schemars(with = "Objection"))]
+    pub ephemeral_containers: Judgement,
+    /// The only user who may make, change and delete merged ServiceAccounts, Roles and RoleBindings.
+    #[serde(deserialize_with = "checked::<_, User>")]
+    #[cfg_attr(feature = "schema", schemars(with = "User"))]
+    pub controller_user: String,
+    /// CSI drivers that ask for no token of the Pods that mount their volumes (`CSIDriver.spec.tokenRequests`). An inline
+    /// volume of any other driver counts as a token of the Pod's account. Your list replaces this one.
+    // E19
+    #[serde(deserialize_with = "all_checked::<_, Name, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Name>"))]
+    pub trusted_csi_drivers: Drivers,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let protected = ["kube-system", "kube-public", "kube-node-lease", "pillion-system", "kubewarden"];
+        Self {
+            allowed: Vec::new(),
+            protected_namespaces: protected.map(str::to_owned).into(),
+            on_missing: Otherwise::Deny,
+            on_conflict: Otherwise::Deny,
+            on_app_account: OnAppAccount::Keep,
+            allow_pod_mode: false,
+            strict_existence: false,
+            protect_default: false,
+            protect_in_use: false,
+            require_create_pods: false,
+            deny_permissions: None,
+            legacy_token_secrets: Judgement::Warn,
+            legacy_token_exempt: Vec::new(),
+            ephemeral_containers: Judgement::Deny,
+            controller_user: "system:serviceaccount:pillion-system:pillion-controller".to_owned(),
+            trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
+        }
+    }
+}
+
+/// The limit for comparing namespaces with globs: bytes of the namespaces times bytes of the globs.
+const EFFORT_MAX: usize = 8_000_000;
+
+impl Rules {
+    /// What nobody may grant (P4).
+    pub fn denied(&self) -> Cow<'_, [Atom]> {
+        self.deny_permissions.as_deref().map_or_else(|| rbac::denied_by_default().into(), Cow::Borrowed)
+    }
+
+    /// E1: whether no Pod of this namespace gets an identity.
+    pub fn protects(&self, namespace: &str) -> bool {
+        self.protected_namespaces.iter().any(|protected| protected == namespace)
+    }
+
+    /// V5: whether this account may be injected into Pods of this namespace.
+    pub fn allows(&self, namespace: &str, account: &str) -> bool {
+        let any = |globs: &[Glob], text| globs.iter().any(|glob| glob.matches(text));
+        self.allowed.is_empty()
+            || self.allowed.iter().any(|entry| any(&entry.namespaces, namespace) && any(&entry.names, account))
+    }
+
+    /// V5: those of the namespaces in which this account may be injected; none if a comparison of all with all globs would
+    /// take more than [`EFFORT_MAX`] (E18).
+    pub fn allowed_namespaces<'a>(&self, account: &str, namespaces: &[&'a str]) -> Option<BTreeSet<&'a str>> {
+        if self.allowed.is_empty() {
+            return Some(namespaces.iter().copied().collect());
+        }
+        let is_for = |entry: &&Allowed| entry.names.iter().any(|glob| glob.matches(account));
+        let patterns = self.allowed.iter().filter(is_for).flat_map(|entry| &entry.namespaces);
+        let (globs, names): (Vec<&Glob>, Vec<&Glob>) = patterns.partition(|glob| glob.as_str().contains(['*', '?']));
+        let globs = index(globs.into_iter().map(|glob| (glob.as_str(), glob)));
+        let names: BTreeSet<&str> = names.into_iter().map(Glob::as_str).collect();
+        let bytes: usize = namespaces.iter().map(|text| text.len()).sum();
+        if bytes.saturating_mul(globs.keys().map(|glob| glob.len()).sum()) > EFFORT_MAX {
+            return None;
+        }
+        let is_allowed =
+            |namespace: &&str| names.contains(namespace) || globs.values().any(|glob| glob.matches(namespace));
+        Some(namespaces.iter().copied().filter(is_allowed).collect())
+    }
+
+    /// V5: whether there can be a namespace in which this account may be injected.
+    pub fn allows_anywhere(&self, account: &str) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|entry| entry.names.iter().any(|glob| glob.matches(account)))
+    }
+
+    /// Whether the rules for old tokens leave this Secret alone.
+    pub fn exempts(&self, namespace: &str, secret: &str) -> bool {
+        let name = format!("{namespace}/{secret}");
+        self.legacy_token_exempt.iter().any(|glob| glob.matches(&name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn globs(texts: &[&str]) -> Vec<Glob> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn v5_an_empty_list_allows_and_another_restricts() {
+        let mut rules = Rules::default();
+        assert!(rules.allows("web", "log-agent"));
+        rules.allowed = vec![
+            Allowed { namespaces: globs(&["team-*"]), names: globs(&["log-*"]) },
+            Allowed { namespaces: globs(&["web"]), names: globs(&["mesh"]) },
+        ];
+        assert!(rules.allows("team-a", "log-agent") && rules.allows("web", "mesh"));
+        assert!(!rules.allows("web", "log-agent") && !rules.allows("team-a", "mesh"));
+    }
+
+    /// Several namespaces get the answer that each gets alone.
+    #[rstest]
+    #[case::a_glob(&["team-*"], &["team-a", "team-b"])]
+    #[case::names(&["web", "team-b"], &["team-b", "web"])]
+    #[case::everything(&["*"], &["team-a", "team-b", "web"])]
+    #[case::nothing(&["other"], &[])]
+    fn v5_several_namespaces_at_once(#[case] namespaces: &[&str], #[case] expected: &[&str]) {
+        let other = Allowed { namespaces: globs(&["*"]), names: globs(&["mesh"]) };
+        let rules = Rules {
+            allowed: vec![Allowed { namespaces: globs(namespaces), names: globs(&["log-*"]) }, other],
+            ..Rules::default()
+        };
+        let all = ["web", "team-a", "team-b"];
+        let allowed = rules.allowed_namespaces("log-agent", &all).unwrap();
+        assert_eq!(allowed.iter().copied().collect::<Vec<_>>(), expected);
+        assert!(all.iter().all(|namespace| allowed.contains(namespace) == rules.allows(namespace, "log-agent")));
+        assert_eq!(Rules::default().allowed_namespaces("log-agent", &all), Some(all.into()));
+    }
+
+    /// Names are looked up, so that they take no effort; globs are compared with each namespace.
+    #[test]
+    fn e18_comparing_many_namespaces_with_many_globs_is_refused() {
+        let many = |text: &str| (0..1_000).map(|index| format!("{text}{index}")).collect::<Vec<_>>();
+        let namespaces = many("namespace-");
+        let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+        let allowed = |texts: Vec<String>| {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let allowed = vec![Allowed { namespaces: globs(&texts), names: globs(&["*"]) }];
+            Rules { allowed, ..Rules::default() }.allowed_namespaces("agent", &namespaces).map(|allowed| allowed.len())
+        };
+        assert_eq!(allowed(many("namespace-")), Some(1_000));
+        assert_eq!(allowed(many("*-")), None);
+        assert_eq!(allowed(vec!["*-1*".to_owned()]), Some(111));
+    }
+
+    #[test]
+    fn e1_system_namespaces_are_protected() {
+        let rules = Rules::default();
+        assert!(rules.protects("kube-system") && rules.protects("pillion-system") && !rules.protects("default"));
+    }
+}

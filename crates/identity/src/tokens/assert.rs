@@ -1,0 +1,84 @@
+//! The validating twin (`serviceaccounts.md` B10, E11): what is wrong with a Pod after everybody has changed it.
+
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
+use serde_json::Value;
+
+use super::give;
+use super::granted::Granted;
+use super::held::{containers, shown};
+use super::reach::{self, Since};
+use super::settle::settle;
+use super::volumes::{Drivers, Volumes};
+use super::{Owners, account_of};
+use crate::decide::{Decision, Token};
+
+/// What to do where a Pod is not what the policy made of it.
+const UNDONE: &str = "find the webhook that took it away, or the injecting policy that did not run";
+
+/// Judges a Pod by a decision about it as it is.
+///
+/// The Pod is held against what the policy itself would make of it ([`settle`]): what the policy refuses is refused, and
+/// so is a Pod whose sidecars are there and which the policy would still change. A Pod without any of the sidecars has
+/// not met the policy; nothing in it can lack anything.
+pub fn judge(pod: &Value, decision: &Decision, owners: &Owners, trusted: &Drivers) -> Vec<Reason> {
+    let granted = Granted::of(decision, owners);
+    let volumes = Volumes::of(pod, trusted);
+    let mut reasons = lacking(pod, &volumes, &granted);
+    reasons.append(&mut unmounted(pod, &volumes, &granted));
+    if let Some(account) = decision.private.as_deref().filter(|_| decision.account.is_none()) {
+        let what = (account, Since::of(decision, account));
+        reasons.append(&mut reach::regained(pod, &volumes, &granted, what, true));
+    }
+    let settled = match settle(pod.clone(), decision, owners, trusted) {
+        Ok(settled) => settled,
+        Err(mut more) => {
+            reasons.append(&mut more);
+            return reasons;
+        }
+    };
+    let is_there = containers(pod).any(|container| granted.of_container(pod::name(container)).next().is_some());
+    if reasons.is_empty() && is_there && settled.pod.get("spec") != pod.get("spec") {
+        let problem = "the tokens of the Pod are not mounted as the policy mounts them".to_owned();
+        reasons.push(Reason::forbidden("spec", problem, UNDONE));
+    }
+    reasons
+}
+
+/// B10: owners that lack the token which a decision gives them: it is not mounted, or something else is mounted in its
+/// place, is in its volume, or is what the Pod runs under by now.
+pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
+    let runs_as = account_of(pod);
+    let right: BTreeSet<&str> = granted
+        .accounts()
+        .filter(|account| account.token == Token::OfSecret || runs_as == account.name)
+        .filter(|account| volumes.get(&account.volume).is_some_and(|volume| *volume == give::volume_of(account)))
+        .map(|account| account.name)
+        .collect();
+    let mut reasons = Vec::new();
+    for container in containers(pod) {
+        let name = pod::name(container);
+        for account in granted.of_container(name) {
+            if !right.contains(account.name) || !give::has_token(container, &account.volume) {
+                let problem = format!("sidecar {} lacks the token of \"{}\"", shown(name), account.name);
+                reasons.push(Reason::forbidden("spec", problem, UNDONE));
+            }
+        }
+    }
+    reasons
+}
+
+/// E20: volumes with the token of sidecars of which none is there to mount it. Sidecars that are there lack their token.
+fn unmounted(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
+    let there: BTreeSet<&str> = containers(pod).map(pod::name).collect();
+    let stray = |account: &&super::granted::Account<'_>| {
+        volumes.get(&account.volume).is_some() && account.owners.is_disjoint(&there)
+    };
+    let refused = |account: &super::granted::Account<'_>| {
+        let problem = format!("no sidecar mounts the volume \"{}\", which holds its token", account.volume);
+        Reason::forbidden("spec.volumes", problem, UNDONE)
+    };
+    granted.accounts().filter(stray).map(refused).collect()
+}

@@ -1,0 +1,223 @@
+//! Giving owners their token (`serviceaccounts.md` B1, B2, E21).
+
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
+use serde_json::{Value, json};
+
+use super::granted::{Account, Granted};
+use super::held::{LISTS, shown};
+use super::volumes::{self, Volumes};
+use crate::decide::Token;
+use crate::names;
+use crate::paths::{self, Place};
+
+/// How long the kubelet's tokens live, in seconds: what the API server's own plugin asks for (A1-4).
+const LIFETIME: u64 = 3607;
+
+/// Adds the volumes of the accounts that are granted.
+///
+/// Answers a reason for each that is there already and is not what we would write.
+pub fn add_volumes(spec: &mut Object, before: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for account in granted.accounts() {
+        let wanted = volume_of(account);
+        match before.get(&account.volume) {
+            None => {
+                if let Some(volumes) = json::list_mut(spec, "volumes") {
+                    volumes.push(wanted);
+                }
+            }
+            Some(volume) if *volume == wanted => {}
+            Some(_) => {
+                let (name, account) = (&account.volume, account.name);
+                let problem = format!("the volume \"{name}\" is not the one that holds the token of \"{account}\"");
+                let remedy = "remove it; the name is Pillion's";
+                reasons.push(Reason::forbidden("spec.volumes", problem, remedy));
+            }
+        }
+    }
+    reasons
+}
+
+/// Who gets a token, and how.
+pub struct Giving<'a> {
+    /// The volumes before anything is given.
+    pub before: &'a Volumes<'a>,
+    /// The accounts and their owners.
+    pub granted: &'a Granted<'a>,
+    /// The containers into which the API server mounts the token of the Pod's account, which is theirs.
+    pub automounted: &'a dyn Fn(&str) -> bool,
+    /// The account that the Pod runs under from now on.
+    pub runs_as: &'a str,
+}
+
+impl Giving<'_> {
+    /// Mounts each owner's token into it (B2), in place of the automounted one and of a mount of ours that says more.
+    ///
+    /// Answers a reason for everything else at, above or below the place of the token, and for isolated owners that
+    /// hold the Pod's account besides.
+    pub fn mount(&self, spec: &mut Object) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        for list in LISTS {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                let name = pod::name(container).to_owned();
+                let mut accounts = self.granted.of_container(&name).peekable();
+                let is_automounted = (self.automounted)(&name);
+                if accounts.peek().is_none() && !is_automounted {
+                    continue;
+                }
+                let mut found = foreign_files(container);
+                for account in accounts {
+                    if account.token == Token::OfSecret && self.runs_as != account.name {
+                        reasons.extend(self.of_another(container, list));
+                    }
+                    found.extend(container.as_object_mut().map(|c| self.fit(c, account)).unwrap_or_default());
+                }
+                if is_automounted {
+                    found.extend(container.as_object_mut().map(|c| self.fit_automounted(c)).unwrap_or_default());
+                }
+                for problem in found {
+                    let problem = format!("sidecar {} {problem}", shown(&name));
+                    let field = format!("spec.{list}");
+                    reasons.push(Reason::forbidden(field, problem, "remove the mount from the SidecarSet"));
+                }
+            }
+        }
+        reasons
+    }
+
+    /// Makes the mount of `account` the only one at its place; answers what else is there.
+    fn fit(&self, container: &mut Object, account: &Account<'_>) -> Vec<String> {
+        let Some(mounts) = json::list_mut(container, "volumeMounts") else { return Vec::new() };
+        let wanted = mount_of(&account.volume);
+        let gives_way = |volume: &str| volume == account.volume || self.before.is_automounted(volume);
+        let (is_there, foreign) = fit(mounts, &gives_way, &|_| wanted.clone());
+        if !is_there && foreign.is_empty() {
+            mounts.push(wanted);
+        }
+        foreign
+    }
+
+    /// The same where the API server mounts the token, before this or afterwards.
+    fn fit_automounted(&self, container: &mut Object) -> Vec<String> {
+        let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_array_mut) else { return Vec::new() };
+        let gives_way = |volume: &str| self.before.is_automounted(volume) || self.before.is_adopted(volume);
+        fit(mounts, &gives_way, &mount_of).1
+    }
+
+    /// Isolated owners that get a token of the Pod's own account besides: a volume of the Pod takes the place of one of
+    /// the SidecarSet that is called like it. What is mounted where the token belongs is judged there.
+    fn of_another(&self, container: &Value, list: &str) -> Vec<Reason> {
+        let elsewhere = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])) != Some(Place::At);
+        let mounted = volumes::mounts(container).iter().filter(elsewhere).map(pod::name);
+        let mut reasons = Vec::new();
+        for volume in mounted.chain(volumes::used_otherwise(container)) {
+            if volumes::is_called_like_ours(volume) || !self.before.gives_account(volume) {
+                continue;
+            }
+            let problem = format!(
+                "sidecar {} mounts the volume {}, which holds a token of the Pod's own ServiceAccount",
+                shown(pod::name(container)),
+                shown(volume)
+            );
+            let remedy = "rename the volume; the SidecarSet has one of this name";
+            reasons.push(Reason::forbidden(format!("spec.{list}"), problem, remedy));
+        }
+        reasons
+    }
+}
+
+/// Leaves one mount at the place of tokens: the first whose volume `gives_way`, as `write` writes it for that volume.
+/// Answers whether there is one, and what else is at, above or below the place.
+fn fit(
+    mounts: &mut Vec<Value>,
+    gives_way: &dyn Fn(&str) -> bool,
+    write: &dyn Fn(&str) -> Value,
+) -> (bool, Vec<String>) {
+    let (mut is_there, mut foreign) = (false, Vec::new());
+    mounts.retain_mut(|there| {
+        let path = json::text(there, &["mountPath"]);
+        let Some(place) = paths::place(path) else { return true };
+        let volume = pod::name(there);
+        if place != Place::At || !gives_way(volume) {
+            foreign.push(match place {
+                Place::At => format!("has the volume {} where its token belongs", shown(volume)),
+                Place::Above => {
+                    format!("has the volume {} above the place of its token, at {}", shown(volume), shown(path))
+                }
+                Place::Below => {
+                    format!("has the volume {} in the place of its token, at {}", shown(volume), shown(path))
+                }
+            });
+            return true;
+        }
+        if is_there {
+            return false;
+        }
+        let wanted = write(volume);
+        if !is_written(there, &wanted) {
+            *there = wanted;
+        }
+        is_there = true;
+        true
+    });
+    (is_there, foreign)
+}
+
+/// What of a container besides its mounts is at, above or below the place of tokens.
+fn foreign_files(container: &Value) -> Vec<String> {
+    let is_related = |path: &str| paths::place(path).is_some();
+    let devices = json::items(container, &["volumeDevices"]).iter();
+    let devices = devices.filter(|device| is_related(json::text(device, &["devicePath"])));
+    let mut found: Vec<String> =
+        devices.map(|device| format!("has the device {} where its token belongs", shown(pod::name(device)))).collect();
+    if is_related(json::text(container, &["terminationMessagePath"])) {
+        found.push("has its terminationMessagePath where its token belongs".to_owned());
+    }
+    found
+}
+
+/// The mount through which an owner gets the token of `volume`.
+fn mount_of(volume: &str) -> Value {
+    json!({"name": volume, "readOnly": true, "mountPath": names::MOUNT_PATH})
+}
+
+/// E21: whether a mount is all of what we write, and nothing more. Members that say nothing are no difference.
+fn is_written(mount: &Value, wanted: &Value) -> bool {
+    let (Some(mount), Some(wanted)) = (mount.as_object(), wanted.as_object()) else { return false };
+    let says_nothing = |value: &Value| value.is_null() || value == "";
+    wanted.iter().all(|(key, value)| mount.get(key) == Some(value))
+        && mount.iter().all(|(key, value)| wanted.contains_key(key) || says_nothing(value))
+}
+
+/// Whether an owner has its token: the mount that we write at its place, and nothing else at, above or below it.
+pub fn has_token(container: &Value, volume: &str) -> bool {
+    let is_related = |mount: &&Value| paths::place(json::text(mount, &["mountPath"])).is_some();
+    let mut related = volumes::mounts(container).iter().filter(is_related);
+    let (first, second) = (related.next(), related.next());
+    first.is_some_and(|mount| is_written(mount, &mount_of(volume)))
+        && second.is_none()
+        && foreign_files(container).is_empty()
+}
+
+/// The volume through which owners get the token, the CA certificate and the namespace, as they would automounted.
+pub fn volume_of(account: &Account<'_>) -> Value {
+    let token = match account.token {
+        Token::OfPod => json!({"serviceAccountToken": {"expirationSeconds": LIFETIME, "path": "token"}}),
+        Token::OfSecret => json!({"secret": {
+            "name": names::token_secret(account.name),
+            "items": [{"key": "token", "path": "token"}],
+            "optional": false,
+        }}),
+    };
+    let namespace = json!({"apiVersion": "v1", "fieldPath": "metadata.namespace"});
+    json!({"name": account.volume, "projected": {
+        "defaultMode": 0o644,
+        "sources": [
+            token,
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}},
+        ],
+    }})
+}

@@ -1,0 +1,200 @@
+//! What reaches for the token of a sidecar (`serviceaccounts.md` E3, E4, E7, E11, E20, B10).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use pillion_kubernetes::field::ERRORS_MAX;
+use pillion_kubernetes::json;
+use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::pod;
+use serde_json::Value;
+
+use super::granted::Granted;
+use super::held::{Holder, containers, shown};
+use super::volumes::{self, Volumes};
+use crate::decide::Decision;
+use crate::names;
+
+/// Something of a sidecar's that a container reaches for, by its name. Text is made of it only if it is told (E18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached<'a> {
+    Secret(&'a str),
+    Volume(&'a str),
+    Processes(&'a str),
+    Environment(&'a str),
+}
+
+impl fmt::Display for Reached<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (does, name) = match self {
+            Self::Secret(name) => ("mounts the Secret", name),
+            Self::Volume(name) => ("mounts the volume", name),
+            Self::Processes(name) => ("shares the processes of the sidecar", name),
+            Self::Environment(name) => ("takes its environment from the Secret", name),
+        };
+        write!(f, "{does} {}", shown(name))
+    }
+}
+
+/// The volumes and Secrets with tokens of sidecars that a container uses although `owns` does not allow it.
+fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: &dyn Fn(&str) -> bool) -> BTreeSet<Reached<'a>> {
+    let mut found = BTreeSet::new();
+    for used in volumes::used_by(container) {
+        if !volumes::is_called_like_ours(used) {
+            found.extend(volumes.token_secret(used).map(Reached::Secret));
+        } else if !owns(used) {
+            found.insert(Reached::Volume(used));
+        }
+    }
+    for (_, secret) in volumes::token_secrets_of_environment(container) {
+        found.insert(Reached::Environment(secret));
+    }
+    found
+}
+
+/// What containers reach for that are added to a running Pod (E7).
+#[derive(Clone, Debug)]
+pub struct Running<'a> {
+    volumes: Volumes<'a>,
+    is_for_sidecars: bool,
+    holders: BTreeSet<&'a str>,
+}
+
+impl<'a> Running<'a> {
+    /// Reads a Pod. Drivers that are `trusted` do not ask for tokens.
+    ///
+    /// Where a volume of ours gives the Pod's account, that account was given for the sidecars: then every volume that
+    /// gives it counts, above all one that no container mounted when the Pod was admitted (B0). Annotations do not
+    /// count, for those can be edited.
+    pub fn of(pod: &'a Value, trusted: &volumes::Drivers) -> Self {
+        let volumes = Volumes::of(pod, trusted);
+        let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
+        let is_for_sidecars = volumes.iter().map(pod::name).any(is_given);
+        let holds = |container: &&Value| volumes::used_by(container).any(volumes::is_called_like_ours);
+        let holders = containers(pod).filter(holds).map(pod::name).collect();
+        Self { volumes, is_for_sidecars, holders }
+    }
+
+    /// How a container reaches for the tokens of sidecars, in words. An ephemeral container can share the processes of one.
+    pub fn reached_for(&self, container: &Value) -> Vec<String> {
+        let mut found = reaches(&self.volumes, container, &|_| false);
+        if self.is_for_sidecars {
+            let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
+            found.extend(volumes::used_by(container).filter(gives).map(Reached::Volume));
+        }
+        let target = json::text(container, &["targetContainerName"]);
+        if !target.is_empty() && self.holders.contains(target) {
+            found.insert(Reached::Processes(target));
+        }
+        found.into_iter().take(ERRORS_MAX).map(|reached| reached.to_string()).collect()
+    }
+}
+
+/// E3, E4, B10: containers that reach for a token which is not theirs: one of our volumes, or a Secret of ours as a
+/// volume or in the environment. E20: volumes and pull secrets that do so while no container uses them. The first
+/// [`ERRORS_MAX`], and those of one container more.
+pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let mut used = BTreeSet::new();
+    for container in containers(pod) {
+        let name = pod::name(container);
+        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
+        let reached = reaches(volumes, container, &|volume| granted.owns(name, volume));
+        for reached in reached.iter().take(ERRORS_MAX) {
+            let problem = format!("container {} {reached}, which belongs to a sidecar", shown(name));
+            let remedy = "remove it; only the containers of the SidecarSet may hold its token";
+            reasons.push(Reason::forbidden("spec", problem, remedy));
+        }
+        if reasons.len() >= ERRORS_MAX {
+            return reasons;
+        }
+    }
+    let stray = |field: &str, problem: String| {
+        let remedy = "remove it; only the volume that Pillion writes for the containers of the SidecarSet may";
+        Reason::forbidden(field, problem, remedy)
+    };
+    for volume in volumes.iter() {
+        let name = pod::name(volume);
+        if used.contains(name) || granted.of_volume(name).is_some() {
+            continue;
+        }
+        if volumes::is_called_like_ours(name) {
+            let problem = format!("volume {} has the name of one that holds the token of a sidecar", shown(name));
+            reasons.push(stray("spec.volumes", problem));
+        }
+        for secret in volumes::token_secrets_of_volume(volume) {
+            let problem = format!("volume {} names the Secret {} of a sidecar", shown(name), shown(secret));
+            reasons.push(stray("spec.volumes", problem));
+        }
+        if reasons.len() >= ERRORS_MAX {
+            return reasons;
+        }
+    }
+    for secret in volumes::token_secrets_of_pulls(pod) {
+        let problem = format!("the Secret {} holds the token of a sidecar", shown(secret));
+        reasons.push(stray("spec.imagePullSecrets", problem));
+    }
+    reasons
+}
+
+/// Which volumes with a token of the sidecars' account are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// All: the account is new to the Pod, or never a Pod's own.
+    Ever,
+    /// Those that follow ours in the list of volumes. The Pod ran under the account before, as far as it can be known,
+    /// and could have tokens of it; but what comes after our volume was added after the policy.
+    Ours,
+}
+
+impl Since {
+    /// For the account that a decision gives to sidecars alone.
+    pub fn of(decision: &Decision, account: &str) -> Self {
+        if decision.account.is_some() || names::is_merged(account) { Self::Ever } else { Self::Ours }
+    }
+}
+
+/// E11, E20: containers that hold a token of `account`, which the Pod runs under for its sidecars alone, and volumes
+/// through which a container that is added later could.
+///
+/// Mounts of our own volumes count `with_ours`; [`intruders`] finds them in any case.
+pub(super) fn regained(
+    pod: &Value,
+    volumes: &Volumes<'_>,
+    granted: &Granted<'_>,
+    (account, since): (&str, Since),
+    with_ours: bool,
+) -> Vec<Reason> {
+    let ours = granted.account(account).map(|account| account.volume.as_str());
+    let is_ours = |volume: &&Value| ours == Some(pod::name(volume));
+    let ever = volumes.iter().take_while(|volume| since == Since::Ours && !is_ours(volume)).map(pod::name);
+    let ever: BTreeSet<&str> = ever.collect();
+    let mut reasons = Vec::new();
+    let mut refuse = |holder: Holder<'_>| {
+        let problem = format!("{}, which is for sidecars alone", holder.of(shown(account)));
+        let remedy = "find the webhook that changed the Pod after it was injected";
+        reasons.push(Reason::forbidden("spec", problem, remedy));
+    };
+    let holder = |container, name| {
+        let counts = if volumes::is_called_like_ours(name) { with_ours } else { !ever.contains(name) };
+        Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
+    };
+    let owners = granted.account(account).map(|account| &account.owners);
+    let mut used = BTreeSet::new();
+    for container in containers(pod) {
+        let name = pod::name(container);
+        used.extend(volumes::used_by(container).filter(|name| volumes.has(name)));
+        if owners.is_some_and(|owners| owners.contains(name)) {
+            continue;
+        }
+        if let Some(holder) = volumes::used_by(container).find_map(|volume| holder(Some(name), volume)) {
+            refuse(holder);
+        }
+    }
+    let unused = volumes.iter().map(pod::name).filter(|name| !used.contains(name));
+    let unused = unused.filter(|name| !volumes::is_called_like_ours(name));
+    for holder in unused.filter_map(|name| holder(None, name)) {
+        refuse(holder);
+    }
+    reasons
+}

@@ -1,0 +1,268 @@
+//! What the volumes of a Pod give to whoever mounts them (`serviceaccounts.md` A1-4, B0, E4, E19, E20).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json::{self, MAX_DEPTH};
+use pillion_sidecarset::pod;
+use serde_json::Value;
+
+use crate::names;
+
+/// Names of CSI drivers (`spec.csi.driver` of a volume).
+pub type Drivers = BTreeSet<String>;
+
+/// Whether a member of a volume, a kind of volume mostly, names no Secret and holds no token, whatever it says (core/v1).
+///
+/// `ephemeral` may: annotations of its claim template may name Secrets.
+fn is_plain(member: &str) -> bool {
+    matches!(
+        member,
+        "name"
+            | "emptyDir"
+            | "configMap"
+            | "hostPath"
+            | "persistentVolumeClaim"
+            | "downwardAPI"
+            | "nfs"
+            | "image"
+            | "gitRepo"
+    )
+}
+
+/// The volumes of a Pod that matter for tokens, each read once: there may be as many mounts as volumes, and long volumes.
+///
+/// A volume matters if it may give an identity or name a Secret, or has a name that the API server or Pillion gives. Most
+/// volumes do not, and a Pod may have ten thousand of them (E18).
+#[derive(Clone, Debug)]
+pub struct Volumes<'a> {
+    /// In the order of the Pod.
+    list: Vec<&'a Value>,
+    by_name: BTreeMap<&'a str, Facts<'a>>,
+    /// The volume that the API server takes for its own, and whether it holds a token for the API server.
+    adopted: Option<(&'a str, bool)>,
+}
+
+/// What is known of a volume.
+#[derive(Clone, Debug)]
+struct Facts<'a> {
+    volume: &'a Value,
+    given: Option<Given<'a>>,
+    is_automounted: bool,
+    /// The first Secret with a sidecar's token that it names.
+    token_secret: Option<&'a str>,
+}
+
+impl<'a> Volumes<'a> {
+    /// The volumes of `pod`. Drivers that are `trusted` do not ask for tokens. The first volume of a name counts.
+    pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
+        Self::among(json::items(pod, &["spec", "volumes"]), trusted)
+    }
+
+    /// The same for these volumes of a Pod.
+    pub fn among(volumes: &'a [Value], trusted: &Drivers) -> Self {
+        let list: Vec<&Value> = volumes.iter().filter(|volume| matters(volume)).collect();
+        let facts = |volume: &'a Value| Facts {
+            volume,
+            given: given(volume, trusted),
+            is_automounted: is_automounted(volume),
+            token_secret: token_secrets_of_volume(volume).first().copied(),
+        };
+        let mut named = list.iter().map(|volume| (pod::name(volume), *volume));
+        let adopted = named.find(|(name, _)| name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX));
+        Self {
+            by_name: index(list.iter().rev().map(|volume| (pod::name(volume), facts(volume)))),
+            list,
+            adopted: adopted.map(|(name, volume)| (name, tokens_of(volume).any(is_for_the_api_server))),
+        }
+    }
+
+    /// Whether the volume of this name matters.
+    pub fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The volume of this name, if it matters.
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
+        Some(self.by_name.get(name)?.volume)
+    }
+
+    /// All that matter, in the order of the Pod.
+    pub fn iter(&self) -> impl Iterator<Item = &'a Value> {
+        self.list.iter().copied()
+    }
+
+    /// How the volume of this name lets whoever mounts it authenticate as the Pod's account.
+    pub fn given(&self, name: &str) -> Option<Given<'a>> {
+        self.by_name.get(name)?.given
+    }
+
+    /// Whether whoever mounts the volume of this name can authenticate as the Pod's account.
+    pub fn gives_account(&self, name: &str) -> bool {
+        self.given(name).is_some()
+    }
+
+    /// A Secret with the token of a sidecar that the volume of this name names.
+    pub fn token_secret(&self, name: &str) -> Option<&'a str> {
+        self.by_name.get(name)?.token_secret
+    }
+
+    /// Whether the volume of this name is the one that the API server adds for the Pod's own account (A1-4).
+    pub fn is_automounted(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(|facts| facts.is_automounted)
+    }
+
+    /// Whether the API server takes the volume of this name for its own, and it holds a token as that one does (A1-k).
+    pub fn is_adopted(&self, name: &str) -> bool {
+        self.adopted == Some((name, true))
+    }
+
+    /// A1-k: whether the API server takes a volume of the Pod for its own that gives nobody the Pod's account.
+    pub fn is_misled(&self) -> bool {
+        self.adopted.is_some_and(|(_, holds_token)| !holds_token)
+    }
+}
+
+/// Whether a volume matters for tokens.
+pub(super) fn matters(volume: &Value) -> bool {
+    let name = pod::name(volume);
+    !volume.as_object().is_some_and(|object| object.keys().all(|key| is_plain(key)))
+        || is_called_like_ours(name)
+        || name.starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
+}
+
+/// Whether a volume has a name that only volumes of Pillion may have.
+pub fn is_called_like_ours(name: &str) -> bool {
+    name.starts_with(names::TOKEN_VOLUME_PREFIX)
+}
+
+/// Whether a volume is the one that the API server adds for the Pod's own account (A1-4): it projects that account's
+/// token and nothing else that would give anybody an identity. Distributions add ConfigMaps of their own to it.
+pub fn is_automounted(volume: &Value) -> bool {
+    let is_plain = |source: &Value| {
+        let kinds = source.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        kinds.into_iter().all(|(kind, _)| matches!(kind.as_str(), "serviceAccountToken" | "configMap" | "downwardAPI"))
+    };
+    pod::name(volume).starts_with(names::AUTOMOUNT_VOLUME_PREFIX)
+        && tokens_of(volume).count() == 1
+        && tokens_of(volume).all(is_for_the_api_server)
+        && json::items(volume, &["projected", "sources"]).iter().all(is_plain)
+}
+
+/// The tokens of the Pod's account that a volume projects.
+fn tokens_of(volume: &Value) -> impl Iterator<Item = &Value> {
+    sources_of(volume, "serviceAccountToken")
+}
+
+fn sources_of<'a>(volume: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    let sources = json::items(volume, &["projected", "sources"]);
+    sources.iter().filter_map(move |source| source.get(kind)).filter(|source| !source.is_null())
+}
+
+fn is_for_the_api_server(token: &Value) -> bool {
+    json::text(token, &["audience"]).is_empty()
+}
+
+/// How a volume lets whoever mounts it authenticate as the Pod's account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given<'a> {
+    /// A token (`serviceAccountToken`).
+    Token,
+    /// A certificate (`podCertificate`, E19).
+    Certificate,
+    /// Whatever this CSI driver makes of a token that it may ask for (`CSIDriver.spec.tokenRequests`).
+    Driver(&'a str),
+}
+
+/// E19: how a volume lets whoever mounts it authenticate as the Pod's account; `None` where it does not.
+///
+/// Of CSI volumes only inline ones can be judged: what a claim leads to is not in the Pod.
+pub fn given<'a>(volume: &'a Value, trusted: &Drivers) -> Option<Given<'a>> {
+    if tokens_of(volume).next().is_some() {
+        return Some(Given::Token);
+    }
+    if sources_of(volume, "podCertificate").next().is_some() {
+        return Some(Given::Certificate);
+    }
+    json::at(volume, &["csi"]).filter(|source| !source.is_null())?;
+    let driver = json::text(volume, &["csi", "driver"]);
+    (!trusted.contains(driver)).then_some(Given::Driver(driver))
+}
+
+/// The Secrets with tokens of sidecars that a volume names, in whatever field (E4, E20).
+///
+/// Core/v1 has `secret.secretName`, `projected.sources[].secret.name`, `azureFile.secretName`, `csi.nodePublishSecretRef`
+/// and `secretRef` of cephfs, cinder, flexVolume, iscsi, rbd, scaleIO and storageos. Attributes of CSI and options of
+/// flexVolume name Secrets as their drivers please.
+pub fn token_secrets_of_volume(volume: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (kind, source) in volume.as_object().into_iter().flatten() {
+        let is_drivers_own = matches!(kind.as_str(), "csi" | "flexVolume");
+        collect(source, is_drivers_own || is_about_secrets(kind), MAX_DEPTH, &mut found);
+    }
+    found
+}
+
+/// Adds what texts below `value` name. Of a source that is not a Secret only fields count that are about Secrets.
+fn collect<'a>(value: &'a Value, is_meant: bool, depth: usize, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) if is_meant => found.extend(token_secret(text)),
+        Value::Array(list) if depth > 0 => {
+            for item in list {
+                collect(item, is_meant, depth - 1, found);
+            }
+        }
+        Value::Object(object) if depth > 0 => {
+            // The keys of a Secret and the files that they become.
+            for (key, value) in object.iter().filter(|(key, value)| *key != "items" || !value.is_array()) {
+                collect(value, is_meant || is_about_secrets(key), depth - 1, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_about_secrets(key: &str) -> bool {
+    key.as_bytes().windows(6).any(|part| part.eq_ignore_ascii_case(b"secret"))
+}
+
+/// The name of a Secret with a sidecar's token, where a text is or holds one.
+pub fn token_secret(text: &str) -> Option<&str> {
+    let mut names = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.'));
+    names.find(|name| name.starts_with(names::TOKEN_SECRET_PREFIX))
+}
+
+/// The Secrets with tokens of sidecars in a container's environment, each with the field that names it.
+pub fn token_secrets_of_environment(container: &Value) -> Vec<(&'static str, &str)> {
+    let from = json::items(container, &["envFrom"]).iter().map(|from| ("envFrom", &["secretRef", "name"][..], from));
+    let one =
+        json::items(container, &["env"]).iter().map(|one| ("env", &["valueFrom", "secretKeyRef", "name"][..], one));
+    from.chain(one).filter_map(|(field, path, value)| Some((field, token_secret(json::text(value, path))?))).collect()
+}
+
+/// The Secrets with tokens of sidecars among the `imagePullSecrets` of a Pod's or a SidecarSet's spec.
+pub fn token_secrets_of_pulls(object: &Value) -> impl Iterator<Item = &str> {
+    let secrets = json::items(object, &["spec", "imagePullSecrets"]);
+    secrets.iter().filter_map(|secret| token_secret(pod::name(secret)))
+}
+
+/// The volumes that a container uses.
+pub fn used_by(container: &Value) -> impl Iterator<Item = &str> {
+    mounts(container).iter().map(pod::name).chain(used_otherwise(container))
+}
+
+/// The volumes that a container uses without a mount: devices, and the files from which it takes variables
+/// (`env[].valueFrom.fileKeyRef`).
+pub fn used_otherwise(container: &Value) -> impl Iterator<Item = &str> {
+    let devices = json::items(container, &["volumeDevices"]).iter().map(pod::name);
+    let files = json::items(container, &["env"])
+        .iter()
+        .map(|variable| json::text(variable, &["valueFrom", "fileKeyRef", "volumeName"]))
+        .filter(|name| !name.is_empty());
+    devices.chain(files)
+}
+
+/// The mounts of a container.
+pub fn mounts(container: &Value) -> &[Value] {
+    json::items(container, &["volumeMounts"])
+}
