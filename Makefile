@@ -9,7 +9,9 @@ TARGET := wasm32-wasip1
 MODULE := $(TARGET_DIR)/$(TARGET)/release/pillion_policy.wasm
 # What the module may weigh, in bytes (docs/design.md).
 LIMIT := 1200000
-SOURCES := $(shell git ls-files 'src/*.rs' 'crates/core/*' 'crates/json/*' '.cargo/*' 2>/dev/null) Cargo.toml Cargo.lock
+# The crates that the module is made of, src/ apart.
+RULES := admission bundle gardener identity inject json kubernetes pattern sidecarset
+SOURCES := $(shell git ls-files 'src/*.rs' $(addprefix crates/,$(addsuffix /*,$(RULES))) '.cargo/*' 2>/dev/null) Cargo.toml Cargo.lock
 
 # What annotates the module and runs it in the bats suite: kwctl where it is installed, else the pillion of this folder,
 # which KWCTL=pillion chooses in any case.

@@ -1,4 +1,4 @@
-//! Pillion as a Kubewarden policy: the waPC shell around `pillion-core`.
+//! Pillion as a Kubewarden policy: the waPC shell around `pillion-admission`.
 //!
 //! It turns bytes into values, asks the core, and turns the outcome into bytes. Every payload gets an answer: a guest error
 //! or a trap would reach the user as code 500 with a stack trace, past every `failurePolicy`.
@@ -11,8 +11,8 @@ mod shortened;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kubewarden_policy_sdk::protocol_version_guest;
-use pillion_core::admission;
-use pillion_core::request::{Request, Target};
+use pillion_admission as admission;
+use pillion_admission::request::{Request, Target};
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;

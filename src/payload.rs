@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pillion_admission::settings::{BorrowedSettings, Settings};
 use pillion_bundle::PREFIX;
-use pillion_core::settings::{BorrowedSettings, Settings};
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json::{self, Budget, Object, ParseError};
 use pillion_kubernetes::outcome::{Code, Reason, Refusal};

@@ -23,13 +23,17 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
+/// The crates that the module is made of, src/ apart.
+const RULES: [&str; 9] =
+    ["admission", "bundle", "gardener", "identity", "inject", "json", "kubernetes", "pattern", "sidecarset"];
+
 /// Builds the root package. Its own target folder, since cargo holds the lock of the other one while this runs.
 fn build() -> io::Result<PathBuf> {
     let root = directory("CARGO_MANIFEST_DIR")?.join("../..");
-    for watched in
-        [".cargo", "Cargo.toml", "Cargo.lock", "src", "crates/core/Cargo.toml", "crates/core/src", "crates/json"]
-    {
-        println!("cargo::rerun-if-changed={}", root.join(watched).display());
+    let watched = [".cargo", "Cargo.toml", "Cargo.lock", "src"].map(|path| root.join(path));
+    let crates = RULES.map(|name| root.join("crates").join(name));
+    for path in watched.iter().chain(&crates) {
+        println!("cargo::rerun-if-changed={}", path.display());
     }
     let target = directory("OUT_DIR")?.join("module");
     let status = cargo(&root, &target)?.status()?;

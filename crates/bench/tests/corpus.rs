@@ -1,7 +1,7 @@
 //! The corpus is what it says it is.
 
+use pillion_admission::settings::Settings;
 use pillion_bench::corpus::{Corpus, Style, pods, sidecar_sets};
-use pillion_core::settings::Settings;
 use rstest::rstest;
 use serde_json::{Value, json};
 

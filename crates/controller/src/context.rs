@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kube::Client;
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::time::Timestamp;
 use tokio::sync::watch;
 

@@ -1,6 +1,6 @@
 //! The controllers of Pillion: what a policy cannot do, since it cannot write to the cluster.
 //!
-//! Each of them sees objects through [`watch`], makes a plan with a pure function of `pillion_core::plan`, and carries
+//! Each of them sees objects through [`watch`], makes a plan with a pure function of `pillion_plan`, and carries
 //! it out with [`write`](mod@write). [`run`](mod@run) starts those that are chosen, once this replica holds the Lease.
 
 pub mod authority;

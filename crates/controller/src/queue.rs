@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::controller::{Action, Config, ReconcileReason, ReconcileRequest, applier};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt as _};
-use pillion_core::plan::Step;
+use pillion_plan::Step;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pillion_core::plan::demand::Prepared;
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
+use pillion_plan::demand::Prepared;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use serde_json::Value;

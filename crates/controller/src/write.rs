@@ -5,9 +5,9 @@ use std::time::Duration;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use pillion_core::plan::Step;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
+use pillion_plan::Step;
 use serde_json::{Value, json};
 
 /// The owner of every field that the controller applies.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
+use pillion_admission::settings::Settings;
 use pillion_bundle::Bundle;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
-use pillion_core::settings::Settings;
 use pillion_kubernetes::format;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;

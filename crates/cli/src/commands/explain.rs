@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
+use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::Fault;
 use pillion_bundle::source::OnUnavailable;
-use pillion_core::settings::Settings;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use self::subject::Told;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use tokio::sync::watch;
 
 use crate::preview;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pillion_core::explain::identity::{Merging, merging};
-use pillion_core::request::{Request, Target};
-use pillion_core::settings::Settings;
+use pillion_admission::request::{Request, Target};
+use pillion_admission::settings::Settings;
+use pillion_explain::identity::{Merging, merging};
 use pillion_host::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;

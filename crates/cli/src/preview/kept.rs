@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::{self, Unavailable};
-use pillion_core::settings::Settings;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::time::Timestamp;
 

@@ -1,8 +1,8 @@
 //! What the rules of the core are asked with, where a command asks them beside the module.
 
-use pillion_core::admission::pod::{Context, PodRequest};
-use pillion_core::request::Request;
-use pillion_core::settings::Settings;
+use pillion_admission::pod::{Context, PodRequest};
+use pillion_admission::request::Request;
+use pillion_admission::settings::Settings;
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::{self, Answer, Failure, Lookup, ObjectRef};

@@ -15,7 +15,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_host::{Module, ValidationResponse};
 use pillion_kubernetes::json;
 use serde_json::Value;

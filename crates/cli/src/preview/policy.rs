@@ -1,8 +1,8 @@
 //! Whether Kubewarden asks the policy about a Pod at all: what a ClusterAdmissionPolicy says beside its settings.
 //! `inject` and `explain` ask the same function, so that they agree.
 
-use pillion_core::explain::finding::{Finding, Kind};
-use pillion_core::explain::labels::{Labelled, POD};
+use pillion_explain::finding::{Finding, Kind};
+use pillion_explain::labels::{Labelled, POD};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::Selector;

@@ -52,8 +52,8 @@ mod tests {
         let template = Template { pointer: String::new(), owner: None };
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
         let request = create(&pod, "shop", &template);
-        let read = pillion_core::request::Request::decode(request.clone()).unwrap();
-        assert_eq!(read.target(), pillion_core::request::Target::PodCreate);
+        let read = pillion_admission::request::Request::decode(request.clone()).unwrap();
+        assert_eq!(read.target(), pillion_admission::request::Target::PodCreate);
         assert_eq!((read.namespace.as_str(), read.name.as_str(), read.dry_run), ("shop", "p", false));
         assert_eq!(request, create(&pod, "shop", &template), "the same every time");
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -128,7 +128,7 @@ pub fn assemble<'a>(mut settings: Value, manifests: impl IntoIterator<Item = &'a
         settings = json!({});
     }
     let system = match json::text(&settings, &["systemNamespace"]) {
-        "" => pillion_core::settings::SYSTEM_NAMESPACE.to_owned(),
+        "" => pillion_admission::settings::SYSTEM_NAMESPACE.to_owned(),
         namespace => namespace.to_owned(),
     };
     let mut sources = vec![None; json::items(&settings, &["sidecarSets"]).len()];

@@ -18,7 +18,7 @@ pub mod standalone;
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use pillion_core::settings::{Role, Settings};
+use pillion_admission::settings::{Role, Settings};
 use pillion_sidecarset::names;
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
-use pillion_core::settings::Settings;
 use pillion_identity::declared::{Declared, Mode, OnConflict};
 use pillion_kubernetes::json;
 use pillion_sidecarset::revision::Selection;

@@ -12,7 +12,7 @@ pub mod markdown;
 
 use std::sync::LazyLock;
 
-use pillion_core::settings;
+use pillion_admission::settings;
 use pillion_sidecarset::schema::SIDECAR_SET_V1BETA1;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 //! `resourcesPolicy` counts them. Left out is what nothing looks at: priorities, tolerations, limits of the namespace, and what
 //! other webhooks do.
 
-use pillion_core::admission::identity;
+use pillion_admission::identity;
 use pillion_kubernetes::json::{self, Object};
 use pillion_sidecarset::sidecar_set::defaults;
 use serde_json::{Value, json};

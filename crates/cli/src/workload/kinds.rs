@@ -1,6 +1,6 @@
 //! The kinds that make Pods and where each has its Pod template.
 
-use pillion_core::words::nearest;
+use pillion_admission::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::decode::Version;

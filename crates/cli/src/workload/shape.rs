@@ -2,7 +2,7 @@
 //!
 //! A workload whose Pod template cannot be read must not be taken for an object that makes no Pods.
 
-use pillion_core::words::nearest;
+use pillion_admission::words::nearest;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_sidecarset::schema::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pillion_core::request::{Request, Target};
-use pillion_core::settings::{Role, Settings};
+use pillion_admission::request::{Request, Target};
+use pillion_admission::settings::{Role, Settings};
 use rstest::rstest;
 use serde_json::{Value, json};
 

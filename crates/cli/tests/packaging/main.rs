@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use files::{objects, text};
 use pillion::schema::{markdown, members};
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_identity::rules::{Allowed, Rules};
 use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
@@ -179,7 +179,7 @@ fn what_the_form_suggests_are_valid_settings() {
     assert_eq!(settings.validate(), []);
     assert_eq!(settings.sidecar_sets.len(), 1);
     assert_eq!(settings.controller_revisions.len(), 1);
-    assert_eq!(settings.system_namespace, pillion_core::settings::SYSTEM_NAMESPACE);
+    assert_eq!(settings.system_namespace, pillion_admission::settings::SYSTEM_NAMESPACE);
     assert_eq!(settings.gates, Gates::default());
     let everything = Allowed { namespaces: vec!["*".parse().unwrap()], names: vec!["*".parse().unwrap()] };
     let sorted = |rules: Rules| {

@@ -102,5 +102,5 @@ fn the_controller_is_the_one_that_the_policy_lets_write() {
     let account = object(&rendered, "ServiceAccount pillion-system/pillion-controller");
     let (namespace, name) = (account["metadata"]["namespace"].as_str(), account["metadata"]["name"].as_str());
     let user = format!("system:serviceaccount:{}:{}", namespace.unwrap(), name.unwrap());
-    assert_eq!(user, pillion_core::settings::Settings::default().service_accounts.controller_user);
+    assert_eq!(user, pillion_admission::settings::Settings::default().service_accounts.controller_user);
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use jsonschema::Validator;
 use pillion::rendering::access::{self, Reader};
 use pillion::rendering::needs::{Needs, Read};
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -29,7 +29,7 @@ fn settings() -> impl Strategy<Value = Value> {
             settings
         })
         .prop_filter("settings that can be decoded", |settings| {
-            pillion_core::settings::Settings::decode(settings.clone()).is_ok()
+            pillion_admission::settings::Settings::decode(settings.clone()).is_ok()
         })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use pillion_core::plan::bundle::{Place, Verdict};
+use pillion_plan::bundle::{Place, Verdict};
 
 use crate::context::Context;
 use crate::watch::Subject;

@@ -1,7 +1,7 @@
 //! Keeps the cluster's SidecarSets, compiled, in the ConfigMap that the policy reads them from (product.md,
 //! `settings.bundleRef`).
 //!
-//! What has to be written is decided by [`pillion_core::plan::bundle`]. Whatever was done halfway (a shard without its
+//! What has to be written is decided by [`pillion_plan::bundle`]. Whatever was done halfway (a shard without its
 //! index, an index whose old shards are still there) is completed by whoever starts next.
 
 mod delay;
@@ -13,12 +13,12 @@ mod written;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_bundle::source::ConfigMapName;
-use pillion_core::plan::Step;
-use pillion_core::plan::bundle::{self as planning, Obstacle, Place, Plan, Seen};
-use pillion_core::settings::Settings;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::Step;
+use pillion_plan::bundle::{self as planning, Obstacle, Place, Plan, Seen};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::sleep;

@@ -1,7 +1,7 @@
 //! What would be done about the bundle (`pillion plan`).
 
-use pillion_core::plan::Step;
-use pillion_core::plan::bundle::Place;
+use pillion_plan::Step;
+use pillion_plan::bundle::Place;
 use serde_json::Value;
 
 use super::{Keeper, Options, Where, planning};

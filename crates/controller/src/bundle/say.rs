@@ -8,8 +8,8 @@ use futures_util::{StreamExt as _, stream};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use pillion_core::plan::bundle::{CONDITION, Place, Verdict, Why, condition};
 use pillion_kubernetes::json;
+use pillion_plan::bundle::{CONDITION, Place, Verdict, Why, condition};
 use serde_json::{Value, json};
 
 use crate::context::Context;

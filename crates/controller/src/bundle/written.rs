@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pillion_core::plan::Step;
 use pillion_kubernetes::json;
+use pillion_plan::Step;
 use serde_json::Value;
 
 /// ConfigMaps that were written, by name.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{Api, ResourceExt as _};
-use pillion_core::plan::Step;
-use pillion_core::plan::default_account::{NAME, plan};
+use pillion_plan::Step;
+use pillion_plan::default_account::{NAME, plan};
 
 use crate::context::Context;
 use crate::preview::{Preview, namespaces};

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret as SecretObject, ServiceAccount};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use pillion_core::plan::legacy_token::{
+use pillion_plan::legacy_token::{
     Secret, TRACKING, TRACKING_NAMESPACE, Verdict, is_tracked, is_unused, mounted, verdict,
 };
-use pillion_core::plan::token_secret::{Account, TOKEN_TYPE};
+use pillion_plan::token_secret::{Account, TOKEN_TYPE};
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use pillion_core::plan::Step;
-use pillion_core::plan::merged::{Group, KINDS, Notice, is_ours};
 use pillion_kubernetes::json;
+use pillion_plan::Step;
+use pillion_plan::merged::{Group, KINDS, Notice, is_ours};
 use serde_json::Value;
 
 use super::seen::{resource, whole};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::runtime::reflector::Lookup as _;
-use pillion_core::plan::condition::{Condition, patch};
 use pillion_kubernetes::json;
+use pillion_plan::condition::{Condition, patch};
 use serde_json::{Value, json};
 
 use super::lock;

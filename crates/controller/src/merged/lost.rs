@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use pillion_core::plan::Step;
-use pillion_core::plan::merged::Group;
 use pillion_identity::declared::Declared;
 use pillion_identity::lost::{Lost, lost};
 use pillion_kubernetes::json;
+use pillion_plan::Step;
+use pillion_plan::merged::Group;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 

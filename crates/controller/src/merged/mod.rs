@@ -1,5 +1,5 @@
 //! `merged-serviceaccounts`: the ServiceAccount, Role and RoleBinding that stand for several SidecarSets
-//! (`serviceaccounts.md` A6). What is done is decided by `pillion_core::plan::merged`.
+//! (`serviceaccounts.md` A6). What is done is decided by `pillion_plan::merged`.
 //!
 //! The controller holds neither `escalate` nor `bind`: what its own role does not hold it cannot grant (P6).
 
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use pillion_core::plan::demand::Demands;
-use pillion_core::plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::demand::Demands;
+use pillion_plan::merged::{Group, Needed, Notice, Plan, Seen, Times, is_going, needed, plan};
 use serde_json::Value;
 use tokio::task::JoinSet;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use pillion_core::plan::merged::{KINDS, LABEL, MANAGED_BY, Trio};
 use pillion_identity::names;
+use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, Trio};
 use serde_json::Value;
 
 use super::CONTROLLER;

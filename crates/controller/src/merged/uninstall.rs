@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use kube::Client;
 use kube::api::ListParams;
-use pillion_core::plan::Step;
-use pillion_core::plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
+use pillion_plan::Step;
+use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, is_ours, without_finalizers};
 use serde_json::Value;
 
 use super::carry::{Failure, is_used};

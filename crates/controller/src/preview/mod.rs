@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::{Client, ResourceExt as _};
-use pillion_core::plan::Step;
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
+use pillion_plan::Step;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;

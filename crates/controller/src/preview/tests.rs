@@ -4,7 +4,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ async fn b5_a_secret_of_somebody_else_is_left_alone() {
 #[tokio::test]
 async fn b5_a_secret_that_nobody_needs_goes_later() {
     let secret = |since: Option<&str>| {
-        let mut secret = pillion_core::plan::tokens::seed("shop", "c");
+        let mut secret = pillion_plan::tokens::seed("shop", "c");
         if let Some(since) = since {
             secret["metadata"]["annotations"]["pillion.dev/unneeded-since"] = json!(since);
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, ResourceExt as _};
-use pillion_core::plan::Step;
-use pillion_core::plan::root_ca::{NAME, Seen, plan};
+use pillion_plan::Step;
+use pillion_plan::root_ca::{NAME, Seen, plan};
 
 use crate::authority::Authority;
 use crate::context::Context;

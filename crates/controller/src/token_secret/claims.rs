@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pillion_core::plan::token_secret::{Life, Token};
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::token_secret::{Life, Token};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

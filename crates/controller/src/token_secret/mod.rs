@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use pillion_core::plan::default_account::ACTIVE;
-use pillion_core::plan::token_secret::{Fill, Plan, Secret, Seen as SeenThere, Task, plan};
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::default_account::ACTIVE;
+use pillion_plan::token_secret::{Fill, Plan, Secret, Seen as SeenThere, Task, plan};
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -1,7 +1,7 @@
 //! What would be done about token Secrets (`pillion plan`).
 
 use kube::ResourceExt as _;
-use pillion_core::plan::token_secret::{Fill, Secret, Task};
+use pillion_plan::token_secret::{Fill, Secret, Task};
 
 use super::seen::Seen;
 use super::{Options, check, plan_of};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
 use kube::{Api, ResourceExt as _};
-use pillion_core::plan::token_secret::{ACCOUNT, ACCOUNT_UID, Account, Gone, Secret, TOKEN_TYPE};
+use pillion_plan::token_secret::{ACCOUNT, ACCOUNT_UID, Account, Gone, Secret, TOKEN_TYPE};
 
 use super::{CONTROLLER, claims};
 use crate::authority::Authority;
@@ -121,7 +121,7 @@ fn view(secret: SecretObject, authority: Option<&Authority>) -> Secret {
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::plan::token_secret::Token;
+    use pillion_plan::token_secret::Token;
     use serde_json::json;
 
     use super::*;

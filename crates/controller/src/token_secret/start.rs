@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
-use pillion_core::plan::token_secret::rival::{LEASE, NAMESPACE, Rival, rival};
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::token_secret::rival::{LEASE, NAMESPACE, Rival, rival};
 
 use crate::read::one;
 use crate::write::Problem;

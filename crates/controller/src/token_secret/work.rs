@@ -6,9 +6,9 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
 use kube::Api;
 use kube::api::{PartialObjectMeta, PostParams};
-use pillion_core::plan::Step;
-use pillion_core::plan::token_secret::write::{self, NewToken};
-use pillion_core::plan::token_secret::{Fill, Secret, Token, share};
+use pillion_plan::Step;
+use pillion_plan::token_secret::write::{self, NewToken};
+use pillion_plan::token_secret::{Fill, Secret, Token, share};
 use serde_json::Value;
 use tokio::time::sleep;
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pillion_core::plan::Step;
-use pillion_core::plan::tokens::{Move, Why};
+use pillion_plan::Step;
+use pillion_plan::tokens::{Move, Why};
 use tokio::time::Instant;
 
 use crate::queue::BACKOFF;

@@ -1,7 +1,7 @@
 //! `sidecar-tokens`: a Secret with a token for each ServiceAccount of an isolated sidecar, in each namespace that needs
 //! it (`serviceaccounts.md` B5 to B7).
 //!
-//! What is to be done is [`pillion_core::plan::tokens`]. Here is what it takes to do it: what is watched ([`seen`]), who
+//! What is to be done is [`pillion_plan::tokens`]. Here is what it takes to do it: what is watched ([`seen`]), who
 //! needs what ([`needs`]), the requests ([`requests`]), what was tried already ([`memory`]), who is in the way
 //! ([`blocked`]), and telling people ([`report`]). Nothing of a token is kept, logged or told.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use pillion_core::plan::tokens::{self as plan, LIFETIME, LIFETIME_MIN, Move, Plan, Secret};
+use pillion_plan::tokens::{self as plan, LIFETIME, LIFETIME_MIN, Move, Plan, Secret};
 use tokio::time::{Instant, sleep};
 
 use crate::context::Context;

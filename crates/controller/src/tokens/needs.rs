@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use pillion_core::plan::demand::Demands;
-use pillion_core::plan::tokens::Needs;
 use pillion_identity::names;
+use pillion_plan::demand::Demands;
+use pillion_plan::tokens::Needs;
 use serde_json::{Value, json};
 
 use crate::context::Context;

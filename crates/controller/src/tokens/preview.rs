@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use pillion_core::plan::Step;
-use pillion_core::plan::tokens::{LINGER, Move, Why, delete, seed};
 use pillion_identity::names;
+use pillion_plan::Step;
+use pillion_plan::tokens::{LINGER, Move, Why, delete, seed};
 
 use super::report::Trouble;
 use super::requests::in_the_way;

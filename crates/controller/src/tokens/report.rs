@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::plan::tokens::{Foreign, Lack};
+use pillion_plan::tokens::{Foreign, Lack};
 use serde_json::json;
 
 use crate::events::Events;

@@ -5,10 +5,10 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, Secret as SecretObject, ServiceAccount};
 use kube::Api;
 use kube::api::{ApiResource, ListParams, PostParams};
-use pillion_core::plan::Step;
-use pillion_core::plan::tokens::{self as plan, Foreign, Minted, Move, Secret, Why};
 use pillion_identity::names;
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::Step;
+use pillion_plan::tokens::{self as plan, Foreign, Minted, Move, Secret, Why};
 
 use super::NAME;
 use crate::context::Context;

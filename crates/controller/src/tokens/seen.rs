@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Secret as SecretObject, ServiceAccount};
 use kube::core::PartialObjectMeta;
 use kube::{Api, ResourceExt as _};
-use pillion_core::plan::tokens::{Account, Content, LABELS, Secret};
 use pillion_kubernetes::time::Timestamp;
+use pillion_plan::tokens::{Account, Content, LABELS, Secret};
 
 use super::NAME;
 use crate::context::Context;

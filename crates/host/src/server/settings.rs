@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use pillion_core::settings::Role;
+use pillion_admission::settings::Role;
 use serde_json::{Value, json};
 
 use crate::Cluster;

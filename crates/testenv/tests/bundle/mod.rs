@@ -11,12 +11,12 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, Patc
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use pillion::rendering::crd;
+use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TEXT_MAX;
 use pillion_controller::Context;
 use pillion_controller::bundle::{Health, Options, run};
 use pillion_controller::metrics::Metrics;
 use pillion_controller::watch::Wanted;
-use pillion_core::settings::Settings;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, apply, until};
 use pillion_testkit::{FakeCluster, module};

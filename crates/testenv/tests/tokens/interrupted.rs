@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
-use pillion_core::plan::tokens::UNNEEDED_SINCE;
+use pillion_plan::tokens::UNNEEDED_SINCE;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use rstest::rstest;

@@ -1,7 +1,7 @@
 //! What the documents of files are.
 
+use pillion_admission::words::nearest;
 use pillion_bundle as bundle;
-use pillion_core::words::nearest;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use serde_json::Value;

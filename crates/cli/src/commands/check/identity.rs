@@ -1,6 +1,6 @@
 //! What `SidecarSet`s say of ServiceAccounts: what the core finds, at its place.
 
-use pillion_core::words::nearest;
+use pillion_admission::words::nearest;
 use pillion_identity::author::uses_feature;
 use pillion_identity::declared::FIELDS;
 use pillion_identity::rules::Rules;

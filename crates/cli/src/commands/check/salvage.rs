@@ -85,7 +85,7 @@ fn take_out(object: &mut Value, pointer: &str) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::settings::Settings;
+    use pillion_admission::settings::Settings;
     use pillion_sidecarset::sidecar_set::decode::decode;
     use rstest::rstest;
     use serde_json::json;

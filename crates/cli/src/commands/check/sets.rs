@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_identity::validation::{Findings as Identity, check_gate};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::json;

@@ -1,6 +1,6 @@
 //! Settings: what the module says of them, and of what is left where it stops.
 
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::{FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_sidecarset::controller_revision::ControllerRevision;

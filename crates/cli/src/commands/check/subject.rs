@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pillion_core::words::nearest;
+use pillion_admission::words::nearest;
 use pillion_identity::declared;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_testkit::strategies::{damaged, naming_sidecar_sets, pointers};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use kube::Config;
+use pillion_admission::settings::Settings;
 use pillion_controller::events::Events;
 use pillion_controller::leader::{Candidate, Timings};
 use pillion_controller::merged::Uninstalled;
@@ -17,7 +18,6 @@ use pillion_controller::run::Readiness;
 use pillion_controller::selection::Name;
 use pillion_controller::token_secret::SigningKey;
 use pillion_controller::{Context, client, health, merged, run as controllers};
-use pillion_core::settings::Settings;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

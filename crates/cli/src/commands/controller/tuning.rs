@@ -10,7 +10,7 @@ use pillion_controller::run::Options;
 use pillion_controller::selection::{self, Item, Name};
 use pillion_controller::token_secret::SigningKey;
 use pillion_controller::{bundle, legacy_token, merged, root_ca, token_secret, tokens};
-use pillion_core::plan::merged::Times;
+use pillion_plan::merged::Times;
 
 use crate::daemon::units::Span;
 

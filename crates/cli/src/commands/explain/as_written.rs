@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pillion_core::explain::finding::Kind;
-use pillion_core::explain::{Decision, Explained};
+use pillion_explain::finding::Kind;
+use pillion_explain::{Decision, Explained};
 use pillion_kubernetes::json;
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! The explanation for machines.
 
-use pillion_core::explain::finding::Finding;
-use pillion_core::explain::identity::{Given, Identity, Merged, PodIdentity};
-use pillion_core::explain::parts::{Container, Part, Parts};
-use pillion_core::explain::revision::Revision;
-use pillion_core::explain::{Decision, Explained, Match};
+use pillion_explain::finding::Finding;
+use pillion_explain::identity::{Given, Identity, Merged, PodIdentity};
+use pillion_explain::parts::{Container, Part, Parts};
+use pillion_explain::revision::Revision;
+use pillion_explain::{Decision, Explained, Match};
 use pillion_identity::decide::Token;
 use pillion_identity::names;
 use serde_json::Value;

@@ -2,11 +2,11 @@
 
 use std::iter;
 
-use pillion_core::explain::finding::{Finding, Kind};
-use pillion_core::explain::identity::PodIdentity;
-use pillion_core::explain::{self, Decision, Explained};
-use pillion_core::request::{Request, Target};
-use pillion_core::settings::Settings;
+use pillion_admission::request::{Request, Target};
+use pillion_admission::settings::Settings;
+use pillion_explain::finding::{Finding, Kind};
+use pillion_explain::identity::PodIdentity;
+use pillion_explain::{Decision, Explained};
 use pillion_host::ValidationResponse;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
@@ -154,7 +154,7 @@ impl Subject {
             return Ok(told(&request.namespace, findings, Vec::new(), None));
         }
         let answers = preview.answers();
-        let mut explanation = explain::explain(pod_request(&request), context(settings, &answers));
+        let mut explanation = pillion_explain::explain(pod_request(&request), context(settings, &answers));
         if cluster.object("v1", "Namespace", None, &explanation.namespace).is_none() {
             explanation.sets.iter_mut().for_each(assumed);
         }

@@ -4,11 +4,11 @@ mod identity;
 
 use std::io::{self, Write};
 
-use pillion_core::explain::finding::Finding;
-use pillion_core::explain::parts::{Container, Fate, Part, Parts};
-use pillion_core::explain::revision::{Revision, Why};
-use pillion_core::explain::{Decision, Explained, Match};
-use pillion_core::inject::container::List;
+use pillion_explain::finding::Finding;
+use pillion_explain::parts::{Container, Fate, Part, Parts};
+use pillion_explain::revision::{Revision, Why};
+use pillion_explain::{Decision, Explained, Match};
+use pillion_inject::container::List;
 
 use super::subject::Told;
 

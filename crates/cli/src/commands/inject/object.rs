@@ -1,6 +1,6 @@
 //! One object: each Pod that it describes is given to the policy, and the answers are put back into it.
 
-use pillion_core::admission::audit;
+use pillion_admission::audit;
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;

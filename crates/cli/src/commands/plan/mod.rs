@@ -12,11 +12,11 @@ use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use kube::Config;
 use kube::config::KubeConfigOptions;
+use pillion_admission::settings::Settings;
 use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Situation};
 use pillion_controller::selection::Name;
-use pillion_core::settings::Settings;
 use pillion_kubernetes::json;
 use tokio::time::timeout;
 

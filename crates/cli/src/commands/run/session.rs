@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_host::session::{self, Exchange, Question, Recorder, Replay, Response};
 use pillion_host::{Cluster, Live, NoCluster};
 use pillion_kubernetes::json;

@@ -4,8 +4,8 @@ mod rights;
 
 use std::collections::BTreeSet;
 
+use pillion_admission::settings::Settings;
 use pillion_controller::selection::{self, Name};
-use pillion_core::settings::Settings;
 use pillion_identity::declared::{Declared, OnConflict};
 use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};

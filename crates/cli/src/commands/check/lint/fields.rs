@@ -1,6 +1,6 @@
 //! Fields that nobody knows.
 
-use pillion_core::words::nearest;
+use pillion_admission::words::nearest;
 use pillion_identity::declared;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;

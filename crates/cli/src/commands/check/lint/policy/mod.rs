@@ -7,7 +7,7 @@ mod modes;
 mod reach;
 mod twin;
 
-use pillion_core::settings::{Role, Settings};
+use pillion_admission::settings::{Role, Settings};
 use pillion_identity::declared::{Declared, Mode, OnConflict};
 use pillion_kubernetes::json;
 use pillion_sidecarset::validation::conflicts::{are_related, may_meet};

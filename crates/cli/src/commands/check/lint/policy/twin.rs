@@ -1,6 +1,6 @@
 //! The asserting twin (`serviceaccounts.md` B10), and policies that have none.
 
-use pillion_core::settings::Settings;
+use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 

@@ -1,0 +1,94 @@
+//! Admission of what is not injected, but could undo or steal an identity (`serviceaccounts.md` C4, E, G8).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use pillion_identity::declared::Declared;
+use pillion_identity::guards::{Findings, ephemeral, is_exempt, managed, secret, template};
+use pillion_inject::select;
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::lookup::{Lookup, Memo};
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
+use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+
+use super::bundle_ref::{self, Asker, Notice};
+use crate::request::{Request, Target};
+use crate::settings::BorrowedSettings;
+
+/// Answers a request that one of the guards is about.
+///
+/// # Errors
+/// The refusal, where it cannot be told who uses an account.
+pub fn admit(
+    request: &Request,
+    target: Target,
+    settings: &BorrowedSettings<'_>,
+    world: World<'_>,
+) -> Result<Outcome, Outcome> {
+    let lookup = &Memo::new(world.lookup);
+    let rules = &settings.service_accounts;
+    let (object, old_object) = (&request.object, &request.old_object);
+    let mut changed = None;
+    let mut notice = Notice::default();
+    let findings = match target {
+        Target::EphemeralContainers => ephemeral::judge(object, old_object, rules),
+        Target::WorkloadWrite => template::judge(object, old_object),
+        Target::AccountChange => {
+            let change = managed::Change {
+                kind: &request.kind.kind,
+                operation: request.operation,
+                namespace: &request.namespace,
+                object,
+                old_object,
+                author: &Author::of(&request.user_info),
+            };
+            // Only the deletion of an account is a question of who uses it; opening a whole bundle takes time.
+            let is_deletion = request.operation == Operation::Delete && change.kind == "ServiceAccount";
+            let is_asked = is_deletion
+                && rules.protect_in_use
+                && settings.gates.service_account_injection
+                && !is_exempt(change.author, rules);
+            let sets = if is_asked {
+                let asker = Asker { namespace: Some(&request.namespace), is_exempt: false };
+                let (sets, unavailable) =
+                    bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets())?;
+                notice = unavailable;
+                sets
+            } else {
+                Cow::default()
+            };
+            managed::judge(change, rules, lookup, &|account| users(account, &request.namespace, &sets, lookup))
+        }
+        Target::SecretWrite => {
+            let findings = secret::judge(object, old_object, &request.namespace, rules, lookup);
+            changed = secret::with_uid(object, old_object, &request.namespace, lookup);
+            findings
+        }
+        _ => Findings::default(),
+    };
+    let verdict = match (Refusal::of(findings.reasons), changed) {
+        (Some(refusal), _) => Verdict::Refused(refusal),
+        (None, Some(object)) => Verdict::Mutated(object),
+        (None, None) => Verdict::Unchanged,
+    };
+    Ok(notice.add_to(Outcome { warnings: findings.warnings, ..verdict.into() }, settings))
+}
+
+/// The SidecarSets that name `account` and can be injected in `namespace`. Pods are not listed (product.md). Where the
+/// Namespace cannot be read, it might match.
+fn users(account: &str, namespace: &str, sets: &[SidecarSet], lookup: &dyn Lookup) -> Vec<String> {
+    let mut users = BTreeSet::new();
+    for set in sets {
+        let names = Declared::of(set).is_ok_and(|declared| declared.service_account.as_deref() == Some(account));
+        if names && select::can_be_in(&CompiledSet::of_manifest(set), namespace, lookup).unwrap_or(true) {
+            users.insert(set.name().to_owned());
+        }
+    }
+    users.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

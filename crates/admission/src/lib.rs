@@ -1,0 +1,111 @@
+//! Decisions, by the kind of object that is admitted.
+#![forbid(unsafe_code)]
+
+pub mod audit;
+mod bundle_ref;
+pub mod guard;
+pub mod identity;
+pub mod pod;
+pub mod request;
+pub mod settings;
+pub mod shoot;
+pub mod sidecar_set;
+pub mod words;
+
+use pillion_kubernetes::authorizer::Author;
+use pillion_kubernetes::json;
+use pillion_kubernetes::operation::Operation;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_kubernetes::world::World;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+
+use self::bundle_ref::Asker;
+use crate::request::{Request, Target};
+use crate::settings::{BorrowedSettings, Role};
+
+/// Answers a request. What no rule speaks of is accepted as it is; the asserting twin only looks at Pods.
+///
+/// Look-ups, each at most once: first of all, for Pods, SidecarSets and deletions of accounts that could be in use, the
+/// ConfigMap of `bundleRef` and its shard; for a Pod the Namespace, then revisions in the order of injection, then the
+/// ServiceAccounts that they name, then the merged ServiceAccount, Role and RoleBinding; for a `SidecarSet` its revision,
+/// then the whitelist, then the author's rights, then the rights of its ServiceAccount, then that account in each
+/// namespace; for the deletion of a ServiceAccount its Namespace; for a token Secret its ServiceAccount.
+pub fn admit(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Outcome {
+    admitted(request, settings, world).unwrap_or_else(|refused| refused)
+}
+
+/// The error is an answer, too: the request was refused before anything was judged.
+fn admitted(request: &mut Request, settings: &BorrowedSettings<'_>, world: World<'_>) -> Result<Outcome, Outcome> {
+    let target = request.target();
+    if settings.role == Role::Assert && target != Target::PodCreate {
+        return Ok(Verdict::Unchanged.into());
+    }
+    Ok(match target {
+        Target::PodCreate => {
+            let Request { uid, namespace: requested, object, .. } = request;
+            let namespace = pod::PodRequest { uid, namespace: requested, object }.namespace().to_owned();
+            let labels = json::object(object, &["metadata", "labels"]);
+            // A mirror Pod stays as it is, and nothing is creation for it.
+            let asker =
+                (!identity::is_mirror(object)).then_some(Asker { namespace: Some(&namespace), is_exempt: false });
+            let (sidecar_sets, notice) =
+                bundle_ref::sidecar_sets(settings, asker, world, &|bundle| bundle.sets_for(&namespace, labels))?;
+            let context = pod::Context {
+                sidecar_sets: &sidecar_sets,
+                revisions: &settings.controller_revisions,
+                gates: settings.gates,
+                system_namespace: &settings.system_namespace,
+                lookup: world.lookup,
+                now: world.now,
+                rules: &settings.service_accounts,
+                role: settings.role,
+            };
+            notice.add_to(pod::admit_in_place(uid, requested, object, context), settings)
+        }
+        Target::SidecarSetWrite => {
+            let operation = match request.operation {
+                Operation::Update => sidecar_set::Operation::Update,
+                _ => sidecar_set::Operation::Create,
+            };
+            // The others of its namespace; where it has several or all of them, those of other shards are the
+            // controller's to compare. What is being deleted has to lose its finalizers.
+            let namespace = sidecar_set::only_namespace(&request.object);
+            let asker = Asker { namespace, is_exempt: json::is_terminating(&request.object) };
+            let (sets, notice) =
+                bundle_ref::sidecar_sets(settings, Some(asker), world, &|bundle| bundle.sets_beside(&request.object))?;
+            let mut others = Vec::new();
+            for set in sets.iter() {
+                others.push(prepared(set));
+            }
+            let context = sidecar_set::Context {
+                others: &others,
+                is_watched: settings.bundle_source.config_map.is_some(),
+                revisions: &settings.controller_revisions,
+                gates: settings.gates,
+                system_namespace: &settings.system_namespace,
+                whitelist: settings.patch_pod_metadata_whitelist.as_ref(),
+                rules: &settings.service_accounts,
+                world,
+            };
+            let old_object = Some(request.old_object.take()).filter(|object| !object.is_null());
+            let version = request.kind.version.clone();
+            let author = Author::of(&request.user_info);
+            let outcome = sidecar_set::admit(
+                sidecar_set::SidecarSetRequest {
+                    operation,
+                    version,
+                    object: request.object.take(),
+                    old_object,
+                    author,
+                },
+                &context,
+            );
+            notice.add_to(outcome, settings)
+        }
+        Target::EphemeralContainers | Target::WorkloadWrite | Target::AccountChange | Target::SecretWrite => {
+            guard::admit(request, target, settings, world)?
+        }
+        Target::ShootWrite => shoot::admit(request, &settings.shoots),
+        Target::Other => Verdict::Unchanged.into(),
+    })
+}

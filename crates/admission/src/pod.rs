@@ -1,0 +1,361 @@
+//! Admission of a Pod: select, inject, say what was done (sections 4 and 5).
+
+use pillion_identity::rules::Rules;
+use pillion_inject::Injected;
+use pillion_inject::select::{self, Query, Sources};
+use pillion_inject::sources::Hidden;
+use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Lookup, Memo};
+use pillion_kubernetes::outcome::{Code, Outcome, Reason, Refusal, Verdict};
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use serde_json::Value;
+
+use super::audit;
+use super::identity::{self, Identities};
+use crate::settings::Role;
+
+/// A Pod that is about to be created.
+#[derive(Clone, Copy, Debug)]
+pub struct PodRequest<'a> {
+    /// The request's uid.
+    pub uid: &'a str,
+    /// The request's namespace.
+    pub namespace: &'a str,
+    /// The Pod.
+    pub object: &'a Value,
+}
+
+impl<'a> PodRequest<'a> {
+    /// The namespace of `pod`, which is the request's object: its own, else the request's, else `default` (P-3).
+    pub fn namespace_of(&self, pod: Pod<'a>) -> &'a str {
+        self.or_own(pod.namespace())
+    }
+
+    /// The same, of a Pod that was not decoded.
+    pub fn namespace(&self) -> &'a str {
+        self.or_own(json::text(self.object, &["metadata", "namespace"]))
+    }
+
+    fn or_own(&self, own: &'a str) -> &'a str {
+        let namespace = [own, self.namespace].into_iter().find(|namespace| !namespace.is_empty());
+        namespace.unwrap_or("default")
+    }
+}
+
+/// What admission depends on besides the request.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The `SidecarSet`s of the settings.
+    pub sidecar_sets: &'a [SidecarSet],
+    /// The ControllerRevisions of the settings.
+    pub revisions: &'a [ControllerRevision],
+    /// Which features are on.
+    pub gates: Gates,
+    /// Where other ControllerRevisions are looked up.
+    pub system_namespace: &'a str,
+    /// The cluster.
+    pub lookup: &'a dyn Lookup,
+    /// The time.
+    pub now: Timestamp,
+    /// What the cluster allows SidecarSets to do with ServiceAccounts.
+    pub rules: &'a Rules,
+    /// Whether the Pod is injected, or judged after it was.
+    pub role: Role,
+}
+
+/// The most containers, volumes, and entries of containers' lists in a Pod that gets sidecars. Each is compared with those
+/// of the sidecars several times (`serviceaccounts.md` E18).
+const PARTS_MAX: usize = 10_000;
+
+/// Injects the `SidecarSet`s that match the Pod, and gives their containers their identities. A Pod that is being deleted
+/// stays as it is (P-2), and so does a mirror Pod; the `status` of a new Pod is not looked at.
+///
+/// With [`Role::Assert`], nothing is changed: the Pod is refused where it is not what injection made of it.
+pub fn admit(request: PodRequest<'_>, context: Context<'_>) -> Outcome {
+    admit_in_place(request.uid, request.namespace, &mut request.object.clone(), context)
+}
+
+/// [`admit`] without a copy of the Pod: the Pod is injected in place, and moved into the answer.
+pub fn admit_in_place(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Outcome {
+    match admitted(uid, namespace, object, context) {
+        Ok(outcome) => outcome,
+        Err(reasons) => match Refusal::of(reasons) {
+            Some(refusal) => refusal.into(),
+            // No failure comes without a reason; one that did would have to refuse all the same.
+            None => {
+                Refusal::from(undecodable(FieldError::new(FieldPath::default(), Cause::Invalid, "cannot be judged")))
+                    .into()
+            }
+        },
+    }
+}
+
+fn admitted(uid: &str, namespace: &str, object: &mut Value, context: Context<'_>) -> Result<Outcome, Vec<Reason>> {
+    let request = PodRequest { uid, namespace, object };
+    let pod = Pod::decode(request.object).map_err(|errors| {
+        let mut reasons = Vec::new();
+        for error in errors {
+            reasons.push(undecodable(error));
+        }
+        reasons
+    })?;
+    if identity::is_mirror(request.object) {
+        return Ok(Verdict::Unchanged.into());
+    }
+    let gate = context.gates.service_account_injection;
+    if !pod.is_injectable() {
+        return unless(identity::without(request.object, gate), Verdict::Unchanged.into());
+    }
+    let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
+    // An account is one of the namespace in which the Pod will be, whatever the object says (A1-6).
+    let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
+    let mut compiled = Vec::new();
+    for set in context.sidecar_sets {
+        compiled.push(CompiledSet::of_manifest(set));
+    }
+    let lookup = Memo::new(context.lookup);
+    let sources = Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: &lookup };
+    let (sets, mut reasons) = select::select(&compiled, query, sources);
+    let identities = Identities::of(&sets, gate).unwrap_or_else(|more| {
+        reasons.extend(more);
+        Identities::default()
+    });
+    if !sets.is_empty() && pod.parts() > PARTS_MAX {
+        reasons.push(too_many_parts());
+        return Err(reasons);
+    }
+    if context.role == Role::Assert {
+        if gate && reasons.is_empty() {
+            reasons = identity::assert(&identities, &sets, request.object, &accounts_in, context.rules, &lookup);
+        } else if !gate {
+            reasons.extend(identity::without(request.object, gate));
+        }
+        // A Pod without any of the sidecars has not met the policy, which may have a reason to refuse it.
+        if !gate || !reasons.is_empty() || identity::has_sidecars(request.object, &sets) {
+            return unless(reasons, Verdict::Unchanged.into());
+        }
+    }
+    if sets.is_empty() {
+        reasons.extend(identity::without(request.object, gate));
+        return unless(reasons, Verdict::Unchanged.into());
+    }
+    let how = pillion_inject::Context {
+        now: context.now,
+        sort_by_name: context.gates.sort_sidecar_containers_by_name,
+        hides_tokens: (!identities.asking.is_empty())
+            .then_some(Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers }),
+    };
+    let changes = pillion_inject::plan(pod, &sets, how);
+    // Mostly it is certain that the Pod will be another.
+    let is_certain = changes.as_ref().is_ok_and(|changes| changes.is_certain(pod));
+    let before = (!is_certain).then(|| object.clone());
+    let mut injected = match changes {
+        Ok(changes) => changes.apply(object),
+        Err(more) => {
+            reasons.extend(more);
+            Injected::default()
+        }
+    };
+    let mut audit = audit::injected(&injected.sidecars);
+    injected.warnings.extend(identities.warnings.iter().cloned());
+    if identities.asking.is_empty() {
+        reasons.extend(identity::without(object, gate));
+    } else {
+        match identities.settle(object.take(), &injected.sidecars, &accounts_in, context.rules, &lookup) {
+            Ok((decision, settled)) => {
+                audit::identities(&decision, &mut audit);
+                injected.warnings.extend(settled.warnings);
+                injected.warnings.extend(identity::exposed(&settled.pod, &decision, &injected.sidecars));
+                *object = settled.pod;
+            }
+            Err(more) => reasons.extend(more),
+        }
+    }
+    if context.role == Role::Assert {
+        return unless(reasons, Verdict::Unchanged.into());
+    }
+    let verdict = if before.is_some_and(|before| before == *object) {
+        Verdict::Unchanged
+    } else {
+        Verdict::Mutated(object.take())
+    };
+    unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
+}
+
+fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>> {
+    if reasons.is_empty() { Ok(outcome) } else { Err(reasons) }
+}
+
+fn too_many_parts() -> Reason {
+    let problem =
+        format!("has more than {PARTS_MAX} containers, volumes, mounts, devices, ports and variables of containers");
+    Reason::forbidden("spec", problem, "use fewer, or change the Pod's labels so that no SidecarSet matches it")
+}
+
+fn undecodable(error: FieldError) -> Reason {
+    let field = if error.path.is_empty() { "object".to_owned() } else { error.path };
+    Reason::new(Code::Undecodable, field, error.detail, "")
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+
+    struct Unreachable;
+
+    impl Lookup for Unreachable {
+        fn get(&self, _: &ObjectRef) -> Answer {
+            Err(Failure::Timeout)
+        }
+    }
+
+    /// What admission answers to a Pod with an `app` container and an annotation `k`, where the cluster is silent.
+    fn refused(sets: &[Value]) -> Refusal {
+        let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::from_decoded).collect();
+        let pod = json!({
+            "metadata": {"name": "p", "labels": {"app": "x"}, "annotations": {"k": "no document"}},
+            "spec": {"containers": [{"name": "app"}]}
+        });
+        let context = Context {
+            sidecar_sets: &sets,
+            revisions: &[],
+            gates: Gates::default(),
+            system_namespace: "kruise-system",
+            lookup: &Unreachable,
+            now: Timestamp(0),
+            rules: &Rules::default(),
+            role: Role::Inject,
+        };
+        let outcome = admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context);
+        let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };
+        refusal
+    }
+
+    fn set(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
+        let mut set = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"app": "x"}},
+                "containers": [{"name": name, "image": "i:1"}]
+            }
+        });
+        edit(&mut set);
+        set
+    }
+
+    /// What admission makes of a Pod with these parts, which the SidecarSet `s` matches.
+    fn admitted_with(parts: &Value, role: Role) -> Outcome {
+        let mut pod = json!({
+            "metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [{"name": "app"}]}
+        });
+        for (part, value) in parts.as_object().unwrap() {
+            pod[part] = value.clone();
+        }
+        let sets = [SidecarSet::from_decoded(set("s", |_| {}))];
+        let context = Context {
+            sidecar_sets: &sets,
+            revisions: &[],
+            gates: Gates { service_account_injection: true, ..Gates::default() },
+            system_namespace: "kruise-system",
+            lookup: &Unreachable,
+            now: Timestamp(0),
+            rules: &Rules::default(),
+            role,
+        };
+        admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context)
+    }
+
+    #[rstest]
+    #[case::succeeded(json!({"status": {"phase": "Succeeded"}}))]
+    #[case::failed(json!({"status": {"phase": "Failed", "reason": "Evicted"}}))]
+    #[case::with_conditions(json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}}))]
+    fn p2_a_manifest_that_says_it_has_finished_keeps_no_sidecar_out(#[case] parts: Value) {
+        let Verdict::Mutated(pod) = admitted_with(&parts, Role::Inject).verdict else { panic!("not injected") };
+        let names: Vec<_> = json::items(&pod, &["spec", "containers"]).iter().map(|it| it["name"].clone()).collect();
+        assert_eq!(names, ["s", "app"]);
+        assert_eq!(pod["status"], parts["status"]);
+    }
+
+    #[test]
+    fn p2_the_twin_judges_a_manifest_that_says_it_has_finished() {
+        let theft = |status: Value| {
+            json!({
+                "status": status,
+                "spec": {
+                    "containers": [{"name": "app", "volumeMounts": [{"name": "t", "mountPath": "/t"}]}],
+                    "volumes": [{"name": "t", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}}],
+                },
+            })
+        };
+        for status in [json!({}), json!({"phase": "Succeeded"})] {
+            let verdict = admitted_with(&theft(status), Role::Assert).verdict;
+            assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn p2_a_pod_that_is_being_deleted_stays_as_it_is() {
+        let going = json!({"metadata": {
+            "name": "p", "labels": {"app": "x"}, "finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"
+        }});
+        assert_eq!(admitted_with(&going, Role::Inject).verdict, Verdict::Unchanged);
+    }
+
+    #[rstest]
+    #[case::as_many_as_allowed(PARTS_MAX - 1, true)]
+    #[case::one_more(PARTS_MAX, false)]
+    fn e18_a_pod_of_too_many_parts_gets_no_sidecars(#[case] volumes: usize, #[case] expected: bool) {
+        let volumes: Vec<Value> = (0..volumes).map(|index| json!({"name": format!("v{index}")})).collect();
+        let parts = json!({"spec": {"containers": [{"name": "app"}], "volumes": volumes}});
+        let verdict = admitted_with(&parts, Role::Inject).verdict;
+        assert_eq!(matches!(verdict, Verdict::Mutated(_)), expected);
+        if let Verdict::Refused(refusal) = verdict {
+            let shown: Vec<String> = refusal.reasons().map(ToString::to_string).collect();
+            assert_eq!(
+                shown,
+                ["spec: has more than 10000 containers, volumes, mounts, devices, ports and variables of containers; \
+                 use fewer, or change the Pod's labels so that no SidecarSet matches it"]
+            );
+        }
+    }
+
+    #[test]
+    fn refusals_name_every_set_whatever_step_it_fails_at() {
+        let namespace = set("a", |set| set["spec"]["namespaceSelector"] = json!({"matchLabels": {"x": "y"}}));
+        let revision = set("b", |set| {
+            set["spec"]["injectionStrategy"] = json!({"revision": {"customVersion": "v"}});
+        });
+        let merge = set("c", |set| {
+            let patch = json!([{"patchPolicy": "MergePatchJson", "annotations": {"k": "{}"}}]);
+            set["spec"]["patchPodMetadata"] = patch;
+        });
+        let name = set("d", |set| set["spec"]["containers"][0]["name"] = json!("app"));
+        let refusal = refused(&[name, merge, revision, namespace]);
+        let sets: Vec<_> = refusal.reasons().filter_map(|reason| reason.sidecar_set.as_deref()).collect();
+        assert_eq!(sets, ["a", "b", "c", "d"]);
+        assert_eq!(refusal.code(), Code::Forbidden);
+    }
+
+    #[test]
+    fn a_base_is_not_blamed_while_its_canary_is_in_doubt() {
+        let canary = set("a", |set| {
+            set["metadata"]["annotations"] =
+                json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "b"});
+            set["spec"]["namespaceSelector"] = json!({"matchLabels": {"x": "y"}});
+        });
+        let base = set("b", |set| set["spec"]["containers"][0]["name"] = json!("app"));
+        assert_eq!(refused(&[canary, base]).code(), Code::Unavailable);
+    }
+}

@@ -1,0 +1,280 @@
+//! Which identities the sidecars of a Pod get, and why (`serviceaccounts.md` A4, B, E).
+//!
+//! The decision is admission's own ([`Identities`]); what stands here only says what comes of it.
+
+use std::collections::BTreeMap;
+
+use pillion_admission::identity::{self, Identities};
+use pillion_admission::pod::{Context, PodRequest};
+use pillion_identity::decide::{Asking, Decision, Token};
+use pillion_identity::declared::{Mode, OnConflict};
+use pillion_identity::existence::{Existence, exists};
+use pillion_identity::tokens::{self, Owners, Settled};
+use pillion_identity::{merged, names};
+use pillion_inject::select::{self, Query, Sources};
+use pillion_inject::sources::Hidden;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use serde_json::Value;
+
+use super::finding::Finding;
+
+/// What becomes of the identity of a Pod in which some sidecar asks for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodIdentity {
+    /// The ServiceAccount that the Pod comes with.
+    pub original: String,
+    /// The one that it runs under; absent where the Pod is refused.
+    pub account: Option<String>,
+    /// The one that SidecarSets share, where it comes to that.
+    pub merged: Option<Merged>,
+    /// The containers that do not get the token of `original` as they would without, in the order of the Pod: the app's,
+    /// and sidecars that ask for nothing.
+    pub losing: Vec<String>,
+    /// Whether containers outside the SidecarSets get the token of `account` (mode `Pod`).
+    pub is_shared: bool,
+    /// Why others can read the tokens of sidecars all the same, one line each (B9).
+    pub exposed: Vec<String>,
+}
+
+/// A merged ServiceAccount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Its name, which is that of the Role and of the RoleBinding.
+    pub name: String,
+    /// The SidecarSets that it stands for, ascending.
+    pub sidecar_sets: Vec<String>,
+    /// What is missing; absent where it is ready.
+    pub not_ready: Option<Finding>,
+}
+
+/// What becomes of the identity that a `SidecarSet` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The ServiceAccount that it names.
+    pub account: String,
+    /// How it is to get it.
+    pub mode: Mode,
+    /// What it says about other SidecarSets that name another.
+    pub on_conflict: OnConflict,
+    /// What comes of it.
+    pub result: Given,
+}
+
+/// What comes of a wish for an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Its containers, and nobody else's, mount a token of this ServiceAccount, which is not the one that it names
+    /// where SidecarSets merge.
+    Token(String, Token),
+    /// The Pod runs under it already, and the API server mounts the token.
+    Automounted,
+    /// Nothing: the settings say so (`onMissing`, `onConflict`). Why.
+    Skipped(String),
+    /// Nothing: the Pod keeps its own ServiceAccount (`onAppServiceAccount`). Why.
+    Kept(String),
+    /// Nothing: the feature gate is off.
+    GateOff,
+    /// Nothing: the Pod is refused.
+    Withheld,
+}
+
+impl Given {
+    /// The name, for machines.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Token(..) => "Token",
+            Self::Automounted => "Automounted",
+            Self::Skipped(_) => "Skipped",
+            Self::Kept(_) => "Kept",
+            Self::GateOff => "GateOff",
+            Self::Withheld => "Withheld",
+        }
+    }
+}
+
+/// The question that admission answers.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    query: Query<'a>,
+    /// The namespace whose ServiceAccounts count: the request's, always (A1-6).
+    accounts_in: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    /// `query` is what `request` becomes for the selection of SidecarSets.
+    pub(super) fn new(request: PodRequest<'a>, query: Query<'a>) -> Self {
+        let accounts_in = if request.namespace.is_empty() { query.namespace } else { request.namespace };
+        Self { query, accounts_in }
+    }
+}
+
+/// The Pod's identity, and those of its SidecarSets by name.
+pub(super) type Explained = (Option<PodIdentity>, BTreeMap<String, Identity>);
+
+/// Explains what `outcome` does to the identities of `sets`, which are in effect.
+pub(super) fn of(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Explained {
+    let Asked { query, accounts_in } = asked;
+    // What cannot be understood is a reason to refuse, and is told as one.
+    let Identities { asking, .. } = Identities::of(sets, true).unwrap_or_default();
+    let each = |result: &dyn Fn(&Asking) -> Given| {
+        let mut identities = BTreeMap::new();
+        for set in &asking {
+            let Asking { sidecar_set, account, declared } = set;
+            let (mode, on_conflict) = (declared.mode, declared.on_conflict);
+            let identity = Identity { account: account.clone(), mode, on_conflict, result: result(set) };
+            identities.insert(sidecar_set.clone(), identity);
+        }
+        identities
+    };
+    if asking.is_empty() {
+        return (None, BTreeMap::new());
+    }
+    if !context.gates.service_account_injection {
+        return (None, each(&|_| Given::GateOff));
+    }
+    let original = match identity::account(query.pod.as_value()) {
+        "" => "default",
+        name => name,
+    };
+    let mut told = PodIdentity {
+        original: original.to_owned(),
+        account: None,
+        merged: None,
+        losing: Vec::new(),
+        is_shared: false,
+        exposed: Vec::new(),
+    };
+    let Some(Admitted { injected, owners, decision, settled }) = admitted(asked, context, sets, outcome) else {
+        told.merged = not_ready(&asking, accounts_in, context.lookup, outcome);
+        return (Some(told), each(&|_| Given::Withheld));
+    };
+    let account = identity::account(&settled.pod);
+    told.account = Some(account.to_owned());
+    told.merged = names::is_merged(account).then(|| Merged {
+        name: account.to_owned(),
+        sidecar_sets: sharing(&asking, &decision),
+        not_ready: None,
+    });
+    if decision.hides_token {
+        told.losing = losing(&injected, &settled.pod);
+    } else {
+        let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
+        told.is_shared = decision.account.is_some() && !is_off;
+    }
+    told.exposed = identity::exposed(&settled.pod, &decision, &owners);
+    (Some(told), each(&|set| given(set, &decision)))
+}
+
+/// What admission came to on the way to accepting a Pod.
+struct Admitted {
+    injected: Value,
+    owners: Owners,
+    decision: Decision,
+    settled: Settled,
+}
+
+/// The same steps with the same arguments as admission's; `None` where the Pod is refused.
+fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome: &Outcome) -> Option<Admitted> {
+    if matches!(outcome.verdict, Verdict::Refused(_)) {
+        return None;
+    }
+    let Asked { query, accounts_in } = asked;
+    let identities = Identities::of(sets, true).ok()?;
+    let sort_by_name = context.gates.sort_sidecar_containers_by_name;
+    let hidden = Hidden { asking: &identities.asking, trusted: &context.rules.trusted_csi_drivers };
+    let how = pillion_inject::Context { now: context.now, sort_by_name, hides_tokens: Some(hidden) };
+    let mut injected = query.pod.as_value().clone();
+    let owners = pillion_inject::plan(query.pod, sets, how).ok()?.apply(&mut injected).sidecars;
+    let (decision, settled) =
+        identities.settle(injected.clone(), &owners, accounts_in, context.rules, context.lookup).ok()?;
+    Some(Admitted { injected, owners, decision, settled })
+}
+
+fn given(set: &Asking, decision: &Decision) -> Given {
+    let why =
+        |list: &[(String, String)]| list.iter().find(|(name, _)| *name == set.sidecar_set).map(|(_, why)| why.clone());
+    if let Some(grant) = decision.grants.iter().find(|grant| grant.sidecar_set == set.sidecar_set) {
+        return Given::Token(grant.account.clone(), grant.token);
+    }
+    let skipped = why(&decision.skipped).map(Given::Skipped);
+    skipped.or_else(|| why(&decision.kept).map(Given::Kept)).unwrap_or(Given::Automounted)
+}
+
+/// The SidecarSets that the Pod's account is for.
+fn sharing(asking: &[Asking], decision: &Decision) -> Vec<String> {
+    let is_left_out = |set: &Asking| matches!(given(set, decision), Given::Skipped(_) | Given::Kept(_));
+    let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate && !is_left_out(set));
+    let mut sets: Vec<String> = sharing.map(|set| set.sidecar_set.clone()).collect();
+    sets.sort_unstable();
+    sets
+}
+
+/// The containers that stay without a token in `after`, where the Pod had been given one. What was just injected has
+/// none yet in `before`: the API server would have mounted it afterwards.
+fn losing(before: &Value, after: &Value) -> Vec<String> {
+    let has_token = |container: &&Value| {
+        let mut mounts = json::items(container, &["volumeMounts"]).iter();
+        mounts.any(|mount| names::is_mount_path(json::text(mount, &["mountPath"])))
+    };
+    if !tokens::containers(before).any(|container| has_token(&container)) {
+        return Vec::new();
+    }
+    tokens::containers(after).filter(|container| !has_token(container)).map(pod::name).map(str::to_owned).collect()
+}
+
+/// The merged account for which the Pod is refused.
+fn not_ready(asking: &[Asking], namespace: &str, lookup: &dyn Lookup, outcome: &Outcome) -> Option<Merged> {
+    let Merging { name, sets, .. } = merging_of(asking, namespace, lookup)?;
+    let refusal = match &outcome.verdict {
+        Verdict::Refused(refusal) => refusal,
+        Verdict::Unchanged | Verdict::Mutated(_) => return None,
+    };
+    let reason = merged::ready(&name, &sets.iter().collect::<Vec<_>>(), namespace, lookup).err()?;
+    let not_ready = refusal.reasons().any(|other| *other == reason).then(|| Finding::from(&reason))?;
+    let mut sidecar_sets: Vec<String> = sets.into_iter().map(|set| set.sidecar_set).collect();
+    sidecar_sets.sort_unstable();
+    Some(Merged { name, sidecar_sets, not_ready: Some(not_ready) })
+}
+
+/// A merged account that a Pod may come to need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Merging {
+    /// Its name.
+    pub name: String,
+    /// The namespace of the Pod.
+    pub namespace: String,
+    /// The SidecarSets that it is for.
+    pub sets: Vec<Asking>,
+}
+
+/// The merged account that admission asks for with the same arguments, if it comes to that; `None` where no
+/// SidecarSets want to merge. The Pod may still be refused, or keep its own.
+pub fn merging(request: PodRequest<'_>, context: Context<'_>) -> Option<Merging> {
+    let pod = Pod::decode(request.object).ok()?;
+    let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
+    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let Context { revisions, system_namespace, lookup, gates, .. } = context;
+    let (sets, _) = select::select(&compiled, query, Sources { revisions, system_namespace, lookup });
+    let Identities { asking, .. } = Identities::of(&sets, gates.service_account_injection).ok()?;
+    merging_of(&asking, Asked::new(request, query).accounts_in, lookup)
+}
+
+/// Those whose account is not there take no part (`onMissing: Skip`), or the Pod is refused for it.
+fn merging_of(asking: &[Asking], namespace: &str, lookup: &dyn Lookup) -> Option<Merging> {
+    let is_there = |set: &&Asking| matches!(exists(&set.account, namespace, lookup), Existence::There { .. });
+    let sharing = asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
+    let sets: Vec<Asking> = sharing.filter(is_there).cloned().collect();
+    let first = sets.first()?;
+    if sets.iter().all(|set| set.account == first.account)
+        || sets.iter().any(|set| set.declared.on_conflict == OnConflict::Refuse)
+    {
+        return None;
+    }
+    let set_names: Vec<&str> = sets.iter().map(|set| set.sidecar_set.as_str()).collect();
+    Some(Merging { name: names::merged(&set_names), namespace: namespace.to_owned(), sets })
+}

@@ -1,0 +1,226 @@
+//! Why a Pod gets a `SidecarSet` or not: for people, not for the policy.
+//!
+//! The verdict is admission's own ([`admission::pod::admit`] and [`select`]); what stands here only says where it
+//! comes from. The module does not use this.
+#![forbid(unsafe_code)]
+
+pub mod finding;
+pub mod identity;
+pub mod labels;
+pub mod matching;
+pub mod parts;
+pub mod revision;
+
+use pillion_admission::pod::{self as admission, Context, PodRequest};
+use pillion_admission::settings::Role;
+use pillion_inject::select::{self, Query, Sources};
+use pillion_kubernetes::lookup::Memo;
+use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use serde_json::Value;
+
+use self::finding::{Finding, Kind};
+use self::identity::{Asked, Identity, PodIdentity};
+use self::parts::Parts;
+use self::revision::Revision;
+
+/// What admission does to a Pod, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The namespace in which `SidecarSet`s were looked for.
+    pub namespace: String,
+    /// Why the Pod is refused or left alone, where that is about no single `SidecarSet`.
+    pub pod: Vec<Finding>,
+    /// The `SidecarSet`s, in the order of injection: those bound to the namespace by name first, then the others,
+    /// each group by name. Empty where the Pod cannot be decoded.
+    pub sets: Vec<Explained>,
+    /// What becomes of the Pod's identity; absent where nobody asks for one, or the feature gate is off.
+    pub identity: Option<PodIdentity>,
+    /// What admission answers.
+    pub outcome: Outcome,
+}
+
+/// What becomes of one `SidecarSet`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// Its name.
+    pub name: String,
+    /// What becomes of it.
+    pub decision: Decision,
+    /// What becomes of the identity that it asks for; absent where it asks for none, or is not in effect.
+    pub identity: Option<Identity>,
+}
+
+/// What becomes of a `SidecarSet`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// It is injected.
+    Injected(Injection),
+    /// It would be injected, but the Pod is refused for another reason.
+    Withheld(Match),
+    /// It is not for this Pod: all reasons, at least one.
+    NotInjected(Vec<Finding>),
+    /// It is why the Pod is refused: all reasons, at least one.
+    Refused(Vec<Finding>),
+}
+
+/// Why a `SidecarSet` is in effect for a Pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Match {
+    /// The selector that selects the Pod, as `kubectl -l` writes it.
+    pub selector: String,
+    /// The selector that selects its namespace; absent where the set is for every namespace.
+    pub namespace_selector: Option<String>,
+    /// The revision.
+    pub revision: Revision,
+}
+
+/// What is injected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Injection {
+    /// Why.
+    pub matched: Match,
+    /// What.
+    pub parts: Parts,
+}
+
+/// Explains what [`admission::admit`] does with the same arguments.
+pub fn explain(request: PodRequest<'_>, context: Context<'_>) -> Explanation {
+    let lookup = Memo::new(context.lookup);
+    let context = Context { lookup: &lookup, ..context };
+    let outcome = admission::admit(request, context);
+    let Ok(pod) = Pod::decode(request.object) else {
+        let pod = general(&outcome);
+        let namespace = request.namespace.to_owned();
+        return Explanation { namespace, pod, sets: Vec::new(), identity: None, outcome };
+    };
+    let query = Query { pod, namespace: request.namespace_of(pod), uid: request.uid };
+    let inactive = matching::inactive(pod);
+    let (mut sets, mut identity) = sets(query, Asked::new(request, query), context, &outcome);
+    if let Some(finding) = &inactive {
+        identity = None;
+        for set in &mut sets {
+            set.decision = Decision::NotInjected(vec![finding.clone()]);
+            set.identity = None;
+        }
+    }
+    if context.role == Role::Assert {
+        // What injection would give says nothing about a Pod that nobody injected.
+        for set in sets.iter_mut().filter(|set| matches!(set.decision, Decision::NotInjected(_))) {
+            set.identity = None;
+        }
+        identity = identity.filter(|_| sets.iter().any(|set| set.identity.is_some()));
+    }
+    let pod = inactive.into_iter().chain(general(&outcome)).collect();
+    Explanation { namespace: query.namespace.to_owned(), pod, sets, identity, outcome }
+}
+
+/// The reasons to refuse that name no `SidecarSet`.
+fn general(outcome: &Outcome) -> Vec<Finding> {
+    reasons(outcome, None)
+}
+
+/// The reasons to refuse that are about a `SidecarSet`, or about none.
+fn reasons(outcome: &Outcome, set: Option<&str>) -> Vec<Finding> {
+    let Verdict::Refused(refusal) = &outcome.verdict else { return Vec::new() };
+    refusal.reasons().filter(|reason| reason.sidecar_set.as_deref() == set).map(Finding::from).collect()
+}
+
+fn sets(
+    query: Query<'_>,
+    asked: Asked<'_>,
+    context: Context<'_>,
+    outcome: &Outcome,
+) -> (Vec<Explained>, Option<PodIdentity>) {
+    let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::of_manifest).collect();
+    let sources =
+        Sources { revisions: context.revisions, system_namespace: context.system_namespace, lookup: context.lookup };
+    let (effective, _) = select::select(&compiled, query, sources);
+    let (pod_identity, identities) = identity::of(asked, context, &effective, outcome);
+    let mut all: Vec<Candidate<'_>> = compiled
+        .iter()
+        .zip(context.sidecar_sets)
+        .map(|(compiled, manifest)| {
+            let blockers = matching::blockers(compiled, manifest, query, context.lookup);
+            Candidate { compiled, manifest, blockers }
+        })
+        .collect();
+    all.sort_by(|one, other| {
+        let rank = |candidate: &Candidate<'_>| !candidate.compiled.is_bound_to(query.namespace);
+        rank(one).cmp(&rank(other)).then_with(|| one.compiled.name.cmp(other.compiled.name))
+    });
+    let after = match &outcome.verdict {
+        Verdict::Mutated(object) => object,
+        Verdict::Unchanged | Verdict::Refused(_) => query.pod.as_value(),
+    };
+    let explained = |candidate: &Candidate<'_>| Explained {
+        name: candidate.compiled.name.to_owned(),
+        decision: decision(candidate, &all, &effective, query, (context.role, outcome, after)),
+        identity: identities.get(candidate.compiled.name).cloned(),
+    };
+    (all.iter().map(explained).collect(), pod_identity)
+}
+
+/// A `SidecarSet` and what keeps it from matching.
+struct Candidate<'a> {
+    compiled: &'a CompiledSet<'a>,
+    manifest: &'a SidecarSet,
+    blockers: Vec<Finding>,
+}
+
+fn decision(
+    candidate: &Candidate<'_>,
+    all: &[Candidate<'_>],
+    effective: &[SidecarSet],
+    query: Query<'_>,
+    (role, outcome, after): (Role, &Outcome, &Value),
+) -> Decision {
+    let name = candidate.compiled.name;
+    let refused = reasons(outcome, Some(name));
+    if !refused.is_empty() {
+        return Decision::Refused(refused);
+    }
+    let Some(set) = effective.iter().find(|set| set.name() == name) else {
+        let mut findings = candidate.blockers.clone();
+        if findings.is_empty() {
+            let canaries =
+                all.iter().filter(|other| other.compiled.canary_of == Some(name) && other.blockers.is_empty());
+            findings.extend(canaries.map(|canary| matching::canary(name, canary.compiled.name)));
+        }
+        return Decision::NotInjected(findings);
+    };
+    let (selector, namespace_selector) = matching::selects(candidate.manifest);
+    let revision = revision::choice(&candidate.compiled.open(), set, query);
+    let matched = Match { selector, namespace_selector, revision };
+    match (&outcome.verdict, Pod::decode(after)) {
+        (Verdict::Unchanged | Verdict::Mutated(_), Ok(after)) => {
+            let parts = parts::of(set, query.pod, after);
+            if role == Role::Assert && !parts.are_there() {
+                return Decision::NotInjected(vec![asserting()]);
+            }
+            Decision::Injected(Injection { matched, parts })
+        }
+        _ => Decision::Withheld(matched),
+    }
+}
+
+/// Why a set that matches is not injected by a policy that only looks.
+fn asserting() -> Finding {
+    Finding {
+        kind: Kind::Asserting,
+        path: "role".to_owned(),
+        wanted: "Inject".to_owned(),
+        found: Some("Assert".to_owned()),
+        problem: "this policy judges Pods after injection, and injects nothing".to_owned(),
+        remedy: "have another policy inject, one without role Assert".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod identities;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! Injection: what the `SidecarSet`s in effect make of a Pod (section 5).
+//!
+//! The order is the reference's: annotations of patchPodMetadata, then the sidecars of each set, then the Pod's
+//! lists, volumes, secrets and records. [`plan`] says what has to be done, and [`Changes::apply`] does it to the Pod, which is
+//! edited in place; a Pod that has it all already stays as it is.
+#![forbid(unsafe_code)]
+
+pub mod clash;
+pub mod container;
+pub mod merge_patch;
+pub mod metadata;
+pub mod place;
+pub mod readmission;
+pub mod records;
+pub mod resources;
+pub mod select;
+pub mod sources;
+pub mod warnings;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_json::go as go_json;
+use pillion_kubernetes::index::index;
+use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::outcome::Reason;
+use pillion_kubernetes::time::Timestamp;
+use pillion_sidecarset::names;
+use pillion_sidecarset::pod::{self, Pod};
+use pillion_sidecarset::sidecar;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use serde_json::Value;
+
+use self::container::{List, Sidecar};
+use self::records::{Record, Records};
+use self::sources::{Hidden, Missing, Own, Taken};
+
+/// What injection depends on besides the Pod and the sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The time of injection.
+    pub now: Timestamp,
+    /// The gate `EnableSortSidecarContainerByName` (M-23).
+    pub sort_by_name: bool,
+    /// Where the Pod gets an identity: shared mounts leave out those of tokens (`serviceaccounts.md` A5-8).
+    pub hides_tokens: Option<Hidden<'a>>,
+}
+
+/// The outcome of an injection.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Injected {
+    /// The sidecars in it by `SidecarSet`, those included that were there before; empty where none was to be
+    /// injected.
+    pub sidecars: BTreeMap<String, Vec<String>>,
+    /// What may surprise the user, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Everything that the sets in effect want to add, before anything is added.
+#[derive(Default)]
+struct Plan<'a> {
+    init_containers: Vec<Sidecar>,
+    containers: Vec<Sidecar>,
+    volumes: Vec<(&'a str, &'a Value)>,
+    secrets: Vec<&'a Value>,
+    records: Vec<Record>,
+    annotations: BTreeMap<String, String>,
+    /// The half that works, by the name of the pair; written where this adds pairs.
+    working: BTreeMap<String, String>,
+    has_pairs: bool,
+    missing: Vec<(&'a str, String, Missing)>,
+}
+
+/// The longest object that an API server takes, in bytes: its limit for a request. etcd stores half of that by default.
+const OBJECT_MAX: usize = 3 * 1024 * 1024;
+
+/// The changes that an injection makes in a Pod.
+pub struct Changes<'a> {
+    sets: &'a [SidecarSet],
+    /// All annotations as they will be, if any change.
+    annotations: Option<Object>,
+    init_containers: Vec<Sidecar>,
+    containers: Vec<Sidecar>,
+    volumes: Vec<(&'a str, &'a Value)>,
+    secrets: Vec<&'a Value>,
+    warnings: Vec<String>,
+}
+
+/// Plans the injection of `sets`, in this order, into `pod`.
+///
+/// # Errors
+/// All reasons of all sets: impossible merges, unreadable records, names that are taken, resources that cannot be
+/// computed.
+pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'_>) -> Result<Changes<'a>, Vec<Reason>> {
+    // Annotations first: records and transferEnv read them as patched (M-12).
+    let (patched, mut reasons) = metadata::patch(pod.annotations(), sets);
+    let source = patched.as_ref().map_or(pod, |annotations| pod.with_annotations(annotations));
+
+    let mut read = |key| Records::read(source.annotations(), key).map_err(|reason| reasons.push(reason)).ok();
+    let (records, without_image) = (read(names::HASH), read(names::HASH_WITHOUT_IMAGE));
+    let (Some(records), Some(without_image)) = (records, without_image) else { return Err(reasons) };
+    reasons.append(&mut clash::find(source, sets, &records));
+    let mut plan = Plan { working: records::working_hot_upgrade(source.annotations()), ..Plan::default() };
+    plan.fill(source, sets, &records, context, &mut reasons);
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+    if plan.init_containers.is_empty() && plan.containers.is_empty() {
+        return Ok(Changes {
+            sets: &[],
+            annotations: patched,
+            init_containers: Vec::new(),
+            containers: Vec::new(),
+            volumes: Vec::new(),
+            secrets: Vec::new(),
+            warnings: Vec::new(),
+        });
+    }
+    let mut warnings = warnings::missing(&plan.missing);
+    warnings.append(&mut warnings::job(source, &plan.containers));
+    let annotations = Some(plan.annotated(source, sets, (records, without_image)));
+    let Plan { init_containers, containers, volumes, secrets, .. } = plan;
+    Ok(Changes { sets, annotations, init_containers, containers, volumes, secrets, warnings })
+}
+
+impl Changes<'_> {
+    /// Whether the Pod is another afterwards, whatever else it holds: it gets sidecars, and has no list of the SidecarSets
+    /// that were injected before.
+    pub fn is_certain(&self, pod: Pod<'_>) -> bool {
+        let has_sidecars = !self.init_containers.is_empty() || !self.containers.is_empty();
+        has_sidecars && !pod.annotations().is_some_and(|annotations| annotations.contains_key(names::INJECTED_LIST))
+    }
+
+    /// Makes the changes in the Pod for which they were planned.
+    pub fn apply(self, pod: &mut Value) -> Injected {
+        let Self { sets, annotations, init_containers, containers, volumes, secrets, mut warnings } = self;
+        let mut sidecars: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for sidecar in init_containers.iter().chain(&containers) {
+            sidecars.entry(sidecar.set.clone()).or_default().push(sidecar.name().to_owned());
+        }
+        if let Some(annotations) = annotations {
+            set_annotations(pod, annotations);
+        }
+        if sidecars.is_empty() {
+            return Injected::default();
+        }
+        if let Some(spec) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "spec")) {
+            place::containers(spec, List::Init, init_containers);
+            place::containers(spec, List::Containers, containers);
+            let shadowed = place::volumes(spec, &volumes);
+            warnings.append(&mut warnings::shadowed(&shadowed));
+            place::pull_secrets(spec, &secrets);
+        }
+        warnings.append(&mut warnings::unknown_volumes(json::items(pod, &["spec", "volumes"]), sets));
+        Injected { sidecars, warnings }
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Adds what `sets` want, and every reason why they cannot have it.
+    fn fill(
+        &mut self,
+        pod: Pod<'_>,
+        sets: &'a [SidecarSet],
+        records: &Records,
+        context: Context<'_>,
+        reasons: &mut Vec<Reason>,
+    ) {
+        let own = Own::of(pod, sets, context.hides_tokens);
+        let wanted: Vec<_> = sets.iter().map(|set| (set, Wanted::of(set, &own))).collect();
+        let too_long = too_long(pod, &wanted);
+        if !too_long.is_empty() {
+            reasons.extend(too_long);
+            return;
+        }
+        let targets = resources::Targets::of(pod, sets, records);
+        for (set, wanted) in wanted {
+            let mut listed = BTreeSet::new();
+            let mut sidecars = 0_usize;
+            let mut volumes = index(set.volumes().iter().map(|volume| (pod::name(volume), volume)));
+            for wanted in wanted {
+                let Wanted { list, index, sidecar, .. } = wanted;
+                let resources = match targets.resources(set.name(), (list, index, sidecar)) {
+                    Ok(resources) => resources,
+                    Err(mut more) => {
+                        reasons.append(&mut more);
+                        continue;
+                    }
+                };
+                if list == List::Containers || sidecar::is_native(sidecar) {
+                    listed.insert(pod::name(sidecar).to_owned());
+                }
+                sidecars += 1;
+                self.add(set, wanted, resources, &mut volumes);
+            }
+            for secret in json::items(set.as_value(), &["spec", "imagePullSecrets"]) {
+                self.secrets.push(secret);
+            }
+            if sidecars > 0 {
+                self.records.push(record(set, listed, context.now));
+            }
+        }
+        let by_name = |one: &Sidecar, other: &Sidecar| one.name().cmp(other.name());
+        self.init_containers.sort_by(by_name);
+        if context.sort_by_name {
+            self.containers.sort_by(by_name);
+        }
+    }
+
+    fn add(
+        &mut self,
+        set: &'a SidecarSet,
+        Wanted { list, sidecar, taken, .. }: Wanted<'a, '_, '_>,
+        resources: Option<Value>,
+        volumes: &mut BTreeMap<&'a str, &'a Value>,
+    ) {
+        let mut built = container::build(set.name(), (list, sidecar), resources, &taken);
+        let base = pod::name(sidecar);
+        self.missing.extend(taken.missing.into_iter().map(|missing| (set.name(), base.to_owned(), missing)));
+        for list in ["volumeMounts", "volumeDevices"] {
+            for item in json::items(sidecar, &[list]) {
+                // The set's volumes that a sidecar names (M-26); the last of a name counts, once.
+                if let Some(volume) = volumes.remove(pod::name(item)) {
+                    self.volumes.push((set.name(), volume));
+                }
+            }
+        }
+        if container::is_pair(sidecar, list) {
+            self.mark_pair(base);
+        }
+        match list {
+            List::Init => self.init_containers.append(&mut built),
+            List::Containers => self.containers.append(&mut built),
+        }
+    }
+
+    /// The Pod's annotations with those of the plan.
+    fn annotated(
+        &mut self,
+        pod: Pod<'_>,
+        sets: &[SidecarSet],
+        (mut records, mut without_image): (Records, Records),
+    ) -> Object {
+        let (mut is_new, mut is_new_without_image) = (false, false);
+        let hashes = index(sets.iter().rev().map(|set| (set.name(), set.annotation(names::HASH_WITHOUT_IMAGE))));
+        for record in std::mem::take(&mut self.records) {
+            let hash = hashes.get(record.set.as_str()).copied().unwrap_or_default().to_owned();
+            is_new_without_image |= without_image.put(Record { hash, revision: String::new(), ..record.clone() });
+            is_new |= records.put(record);
+        }
+        let mut annotations = pod.annotations().cloned().unwrap_or_default();
+        let mut annotate = |key: &str, text: String| annotations.insert(key.to_owned(), Value::String(text));
+        if is_new {
+            annotate(names::HASH, records.to_text());
+        }
+        if is_new_without_image {
+            annotate(names::HASH_WITHOUT_IMAGE, without_image.to_text());
+        }
+        annotate(names::INJECTED_LIST, records::injected_list(pod.annotations(), sets.iter().map(SidecarSet::name)));
+        for (key, text) in std::mem::take(&mut self.annotations) {
+            annotate(&key, text);
+        }
+        if self.has_pairs {
+            annotate(names::WORKING_HOT_UPGRADE, go_json::to_string_sorted(&serde_json::json!(self.working)));
+        }
+        annotations
+    }
+
+    /// The annotations of a hot-upgrade pair: `<base>-1` works, `<base>-2` waits (M-21).
+    fn mark_pair(&mut self, base: &str) {
+        for (half, version, alternative) in [("-1", "1", "0"), ("-2", "0", "1")] {
+            for (prefix, value) in [(names::VERSION_PREFIX, version), (names::VERSION_ALT_PREFIX, alternative)] {
+                self.annotations.insert([prefix, base, half].concat(), value.to_owned());
+            }
+        }
+        self.working.insert(base.to_owned(), [base, "-1"].concat());
+        self.has_pairs = true;
+    }
+}
+
+/// A sidecar of a set, with what it takes from the Pod.
+struct Wanted<'s, 'o, 'p> {
+    list: List,
+    /// Its place in the list of the set.
+    index: usize,
+    sidecar: &'s Value,
+    taken: Taken<'o, 'p>,
+}
+
+impl<'s, 'o, 'p> Wanted<'s, 'o, 'p> {
+    /// All sidecars of a set.
+    fn of(set: &'s SidecarSet, own: &'o Own<'p>) -> Vec<Self> {
+        let taken = |sidecar| own.taken_by(set.name(), sidecar);
+        let sidecars = clash::sidecars(set);
+        sidecars.map(|(list, index, sidecar)| Self { list, index, sidecar, taken: taken(sidecar) }).collect()
+    }
+}
+
+/// Why a Pod with what sidecars take from it is no Pod that could be stored: a reason for each set that takes any. Told
+/// before anything is copied (`serviceaccounts.md` E18).
+fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> Vec<Reason> {
+    let mut room = Some(OBJECT_MAX.saturating_sub(pod.length(OBJECT_MAX)));
+    let mut taking = Vec::new();
+    for (set, wanted) in wanted {
+        let mut is_taking = false;
+        for Wanted { list, sidecar, taken, .. } in wanted {
+            let copies = if container::is_pair(sidecar, *list) { 2 } else { 1 };
+            // Once it is too much, all that counts is whether this one takes anything.
+            let length = taken.length(room.unwrap_or_default());
+            is_taking |= length > 0;
+            room = room.and_then(|room| room.checked_sub(length.saturating_mul(copies)));
+        }
+        taking.extend(is_taking.then(|| set.name()));
+    }
+    if room.is_some() {
+        return Vec::new();
+    }
+    let problem = format!("makes the Pod longer than {OBJECT_MAX} bytes with what its sidecars take from the Pod");
+    let remedy = "turn shareVolumePolicy off, or name fewer variables in transferEnv";
+    let reason = |set| Reason::forbidden("spec.containers", problem.clone(), remedy).about(set);
+    taking.into_iter().map(reason).collect()
+}
+
+fn record(set: &SidecarSet, sidecars: BTreeSet<String>, now: Timestamp) -> Record {
+    Record {
+        time: Some(now),
+        hash: set.hash().to_owned(),
+        set: set.name().to_owned(),
+        sidecars: Some(sidecars.into_iter().collect()),
+        revision: json::text(set.as_value(), &["status", "latestRevision"]).to_owned(),
+    }
+}
+
+fn set_annotations(pod: &mut Value, annotations: Object) {
+    if let Some(metadata) = pod.as_object_mut().and_then(|pod| json::object_mut(pod, "metadata"))
+        && (metadata.contains_key("annotations") || !annotations.is_empty())
+    {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! What a SidecarSet of the cluster would be in the bundle.
+
+use pillion_admission::settings::Settings;
+use pillion_kubernetes::field::{FieldError, joined};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_sidecarset::names;
+use pillion_sidecarset::revision::{Selection, find};
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::validation::{Findings, injection, whitelist};
+use serde_json::{Value, json};
+
+use super::Seen;
+
+/// What `kubectl apply` keeps of a manifest: as long as that, and of no use to a Pod.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// What of the metadata says anything about injection.
+const METADATA: [&str; 4] = ["annotations", "labels", "name", "uid"];
+/// The same of the whole object.
+const OBJECT: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
+
+/// A SidecarSet of the cluster.
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// `metadata.creationTimestamp`; as text it sorts as the times do.
+    pub(super) created: String,
+    /// It, as it would be in the bundle.
+    pub(super) set: SidecarSet,
+    /// What is wrong with it, as far as can be told without the others.
+    pub(super) errors: Vec<FieldError>,
+}
+
+/// All of them.
+pub(super) fn all(seen: Seen<'_>) -> Vec<Candidate> {
+    let revisions = revisions(seen.settings, seen.revisions);
+    seen.sidecar_sets.iter().map(|object| candidate(object, &revisions, seen)).collect()
+}
+
+fn candidate(object: &Value, revisions: &[ControllerRevision], seen: Seen<'_>) -> Candidate {
+    let text = |key: &str| json::text(object, &["metadata", key]).to_owned();
+    let (name, uid, created) = (text("name"), text("uid"), text("creationTimestamp"));
+    let (set, errors) = match decode(object.clone()) {
+        Ok(decoded) => with_revision(prepared(&slim(decoded.into_sidecar_set())), revisions, seen),
+        Err(errors) => (SidecarSet::from_decoded(Value::Null), errors),
+    };
+    Candidate { name, uid, created, set, errors }
+}
+
+/// What changes without anybody changing the SidecarSet must not change the bundle: counts of Pods, versions, owners of
+/// fields. What of the status goes into Pods is the name of the latest revision.
+fn slim(set: SidecarSet) -> SidecarSet {
+    let mut object = set.into_value();
+    let latest = json::text(&object, &["status", "latestRevision"]).to_owned();
+    if let Some(object) = object.as_object_mut() {
+        object.retain(|key, _| OBJECT.contains(&key.as_str()));
+        if !latest.is_empty() {
+            object.insert("status".to_owned(), json!({"latestRevision": latest}));
+        }
+        if let Some(metadata) = json::object_mut(object, "metadata") {
+            metadata.retain(|key, _| METADATA.contains(&key.as_str()));
+            if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+                annotations.remove(LAST_APPLIED);
+            }
+        }
+    }
+    SidecarSet::from_decoded(object)
+}
+
+/// With the stored version that the set asks for, which is looked for as at its admission.
+fn with_revision(set: SidecarSet, revisions: &[ControllerRevision], seen: Seen<'_>) -> (SidecarSet, Vec<FieldError>) {
+    let known = Known(seen.whitelist);
+    let mut findings = Findings::default();
+    let system = seen.settings.system_namespace.as_str();
+    injection::check_revision(&set, revisions, system, &known, &mut findings);
+    let inline = seen.settings.patch_pod_metadata_whitelist.as_ref();
+    whitelist::check(&set, seen.settings.gates, inline, system, &known, &mut findings);
+    let found = Selection::of(&set).and_then(|selection| find(&set, selection, revisions, system, &known).ok());
+    let mut errors = findings.invalid;
+    errors.append(&mut findings.unavailable);
+    (if let Some(found) = found { set.with_revision(&found) } else { set }, errors)
+}
+
+/// The names of the ControllerRevisions of the cluster of which `data` is needed, ascending. `revisions` may lack it.
+pub fn wanted_revisions(
+    sidecar_sets: &[std::sync::Arc<Value>],
+    revisions: &[ControllerRevision],
+    settings: &Settings,
+) -> Vec<String> {
+    let all = self::revisions(settings, revisions);
+    let asks = |object: &&std::sync::Arc<Value>| {
+        json::at(object, &["spec", "injectionStrategy", "revision"]).is_some_and(|revision| !revision.is_null())
+    };
+    let mut names: Vec<String> = sidecar_sets
+        .iter()
+        .filter(asks)
+        .filter_map(|object| {
+            let set = decode(Value::clone(object)).ok()?.into_sidecar_set();
+            let found = find(&set, Selection::of(&set)?, &all, &settings.system_namespace, &Known(None)).ok()?;
+            found.data().is_none().then(|| found.name().to_owned())
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Those of the settings come first, as for the policy.
+fn revisions(settings: &Settings, of_cluster: &[ControllerRevision]) -> Vec<ControllerRevision> {
+    settings.controller_revisions.iter().chain(of_cluster).cloned().collect()
+}
+
+/// A cluster of which everything is known that is asked for.
+struct Known<'a>(Option<&'a Value>);
+
+impl Lookup for Known<'_> {
+    fn get(&self, object: &ObjectRef) -> Answer {
+        let is_whitelist = object.kind == "ConfigMap" && object.name == names::WHITELIST_CONFIG_MAP;
+        Ok(self.0.filter(|_| is_whitelist).cloned())
+    }
+}
+
+/// What is wrong with a SidecarSet, in one line.
+pub(super) fn shown(errors: &[FieldError]) -> String {
+    joined(errors)
+}

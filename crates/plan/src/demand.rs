@@ -1,0 +1,218 @@
+//! Which identities a Pod needs that is created from a template, or that is there already.
+//!
+//! Decided by the functions that the policy decides with, so that what is prepared is what it will ask for. What the
+//! policy would refuse needs nothing.
+
+use pillion_admission::identity::{self, Identities};
+use pillion_admission::settings::Settings;
+use pillion_identity::decide::{self, Asking};
+use pillion_identity::declared::{Mode, OnConflict};
+use pillion_identity::rules::{Otherwise, Rules};
+use pillion_identity::tokens::Owners;
+use pillion_inject::select::{self, Query};
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
+use pillion_sidecarset::pod::Pod;
+use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use serde_json::Value;
+
+/// What a Pod needs that only a controller can make.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// The SidecarSets that a merged account has to stand for, ascending (M in A4).
+    pub merged: Option<Vec<String>>,
+    /// The accounts of which sidecars mount a token from a Secret (B1), ascending.
+    pub isolated: Vec<String>,
+}
+
+/// A SidecarSet that may ask for an identity, with what it asks for: the same in every namespace.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    set: SidecarSet,
+    /// `None` where its fields cannot be understood: then the policy refuses its Pods.
+    identity: Option<Identities>,
+    owners: Owners,
+}
+
+impl Prepared {
+    /// Those of `sets` that can matter anywhere.
+    pub fn of(sets: &[SidecarSet]) -> Vec<Self> {
+        let prepared = sets.iter().map(|set| {
+            let identity = Identities::of(std::slice::from_ref(set), true).ok();
+            Self { set: set.clone(), identity, owners: identity::owners(std::slice::from_ref(set)) }
+        });
+        prepared.filter(|prepared| !prepared.is_idle()).collect()
+    }
+
+    /// The ServiceAccounts that it names.
+    pub fn accounts(&self) -> impl Iterator<Item = &str> {
+        self.identity.iter().flat_map(|of| &of.asking).map(|asking| asking.account.as_str())
+    }
+
+    /// One that asks for nothing can still stand in for another one as its canary.
+    fn is_idle(&self) -> bool {
+        let asks = self.identity.as_ref().is_none_or(|of| !of.asking.is_empty());
+        !asks && CompiledSet::of_manifest(&self.set).canary_of.is_none()
+    }
+}
+
+/// The SidecarSets as they are for the Pods of one namespace.
+pub struct Demands<'a> {
+    namespace: &'a str,
+    cluster: Cluster<'a>,
+    rules: &'a Rules,
+    candidates: Vec<Candidate<'a>>,
+}
+
+struct Candidate<'a> {
+    set: CompiledSet<'a>,
+    prepared: &'a Prepared,
+}
+
+impl Candidate<'_> {
+    fn asking(&self) -> Option<&Asking> {
+        self.prepared.identity.as_ref()?.asking.first()
+    }
+}
+
+/// What the policy would find in the cluster.
+struct Cluster<'a> {
+    namespace: &'a Value,
+}
+
+impl Lookup for Cluster<'_> {
+    fn get(&self, _: &ObjectRef) -> Answer {
+        Ok(Some(self.namespace.clone()))
+    }
+}
+
+/// The accounts of the namespace.
+struct Accounts<'a>(&'a dyn Fn(&str) -> bool);
+
+impl Lookup for Accounts<'_> {
+    fn get(&self, account: &ObjectRef) -> Answer {
+        Ok((self.0)(&account.name).then_some(Value::Null))
+    }
+}
+
+impl<'a> Demands<'a> {
+    /// Those of `sets` that can matter to a Pod of `namespace`, which is a Namespace with its name and labels. Without
+    /// the gate nobody needs anything.
+    pub fn new(sets: &'a [Prepared], settings: &'a Settings, namespace: &'a Value) -> Self {
+        let (cluster, name) = (Cluster { namespace }, json::text(namespace, &["metadata", "name"]));
+        let rules = &settings.service_accounts;
+        let mut candidates = Vec::new();
+        if settings.gates.service_account_injection && !rules.protects(name) {
+            for prepared in sets {
+                let set = CompiledSet::of_manifest(&prepared.set);
+                if select::can_be_in(&set, name, &cluster).unwrap_or_default() {
+                    candidates.push(Candidate { set, prepared });
+                }
+            }
+        }
+        Self { namespace: name, cluster, rules, candidates }
+    }
+
+    /// What a Pod needs. Of the Pod, `metadata.labels`, `spec.serviceAccountName`, and the mounts of projected tokens
+    /// count (B0).
+    ///
+    /// `is_there` says whether the namespace has an account, and is asked only where that changes who is merged:
+    /// `onMissing` is `Skip`. Where it is `Deny`, Pods are refused until all accounts are there, and what is prepared by
+    /// then harms nobody.
+    pub fn of(&self, pod: &Value, is_there: &dyn Fn(&str) -> bool) -> Demand {
+        if self.candidates.is_empty() || identity::is_mirror(pod) {
+            return Demand::default();
+        }
+        let Some(matching) = Pod::decode(pod).ok().and_then(|pod| self.matching(pod)) else { return Demand::default() };
+        let (mut identities, mut owners) = (Identities::default(), Owners::new());
+        for candidate in matching {
+            // The policy refuses Pods of a set that it does not understand.
+            let Some(identity) = &candidate.prepared.identity else { return Demand::default() };
+            identities.asking.extend(identity.asking.iter().cloned());
+            for (name, containers) in &candidate.prepared.owners {
+                owners.insert(name.clone(), containers.clone());
+            }
+        }
+        if identities.asking.is_empty() {
+            return Demand::default();
+        }
+        let anything = |_: &str| true;
+        let accounts = Accounts(if self.rules.on_missing == Otherwise::Skip { is_there } else { &anything });
+        let app = identities.app(pod, &owners, self.rules);
+        let Ok(resolved) = decide::resolve(&identities.asking, app, self.namespace, self.rules, &accounts) else {
+            return Demand::default();
+        };
+        let merged = resolved.merged().map(|sets| ascending(sets.iter().map(|set| set.sidecar_set.as_str())));
+        Demand { merged, isolated: ascending(resolved.isolated()) }
+    }
+
+    /// The set of this name, where Pods of the namespace can get it and it would merge its account with others (G8).
+    pub fn merging(&self, name: &str) -> Option<&Asking> {
+        self.all_merging().find(|asking| asking.sidecar_set == name)
+    }
+
+    /// Every combination of sets that could need a merged account in this namespace, made of the first four that merge,
+    /// by name (G6). Beside it how many sets merge here.
+    pub fn combinations(&self) -> (Vec<Vec<String>>, usize) {
+        let merging = self.candidates.iter().filter(|candidate| self.merges(candidate) && !candidate.set.paused);
+        let mut merging: Vec<&Candidate<'_>> = merging.collect();
+        merging.sort_by_key(|candidate| candidate.set.name);
+        let first = merging.get(..MOST_PREPARED).unwrap_or(&merging);
+        let mut combinations = Vec::new();
+        for choice in 0_u32..1 << first.len() {
+            let chosen = first.iter().enumerate().filter(|(index, _)| choice >> index & 1 == 1);
+            let chosen: Vec<&Candidate<'_>> = chosen.map(|(_, candidate)| *candidate).collect();
+            // A canary takes the place of its base (P-8).
+            let replaces = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
+            let mut accounts: Vec<&str> =
+                chosen.iter().filter_map(|set| Some(set.asking()?.account.as_str())).collect();
+            accounts.sort_unstable();
+            accounts.dedup();
+            if accounts.len() > 1 && !chosen.iter().any(replaces) {
+                combinations.push(ascending(chosen.iter().map(|candidate| candidate.set.name)));
+            }
+        }
+        (combinations, merging.len())
+    }
+
+    fn all_merging(&self) -> impl Iterator<Item = &Asking> {
+        self.candidates.iter().filter(|candidate| self.merges(candidate)).filter_map(Candidate::asking)
+    }
+
+    fn merges(&self, candidate: &Candidate<'_>) -> bool {
+        candidate.asking().is_some_and(|Asking { account, declared, .. }| {
+            declared.on_conflict == OnConflict::Merge
+                && declared.mode != Mode::Isolate
+                && (declared.mode != Mode::Pod || self.rules.allow_pod_mode)
+                && self.rules.allows(self.namespace, account)
+        })
+    }
+
+    /// The sets that the policy injects into a Pod, in its order; `None` where it refuses the Pod.
+    fn matching(&self, pod: Pod<'_>) -> Option<Vec<&Candidate<'_>>> {
+        let query = Query { pod, namespace: self.namespace, uid: "" };
+        let mut matching = Vec::new();
+        for candidate in &self.candidates {
+            if select::is_match(&candidate.set, query, &self.cluster).ok()? {
+                matching.push(candidate);
+            }
+        }
+        let bases: Vec<&str> = matching.iter().filter_map(|candidate| candidate.set.canary_of).collect();
+        matching.retain(|candidate| !bases.contains(&candidate.set.name));
+        Some(matching)
+    }
+}
+
+/// How many sets are prepared in every combination (G6): four make eleven.
+pub const MOST_PREPARED: usize = 4;
+
+fn ascending<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut texts: Vec<String> = texts.map(str::to_owned).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+#[cfg(test)]
+mod tests;

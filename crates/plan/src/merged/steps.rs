@@ -1,0 +1,107 @@
+//! Steps that make merged objects what they should be, and collect them.
+
+use pillion_identity::names;
+use pillion_kubernetes::json;
+use pillion_kubernetes::lookup::ObjectRef;
+use pillion_kubernetes::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::objects::{KINDS, finalizers, mark, patch};
+use crate::Step;
+
+/// What names an object, and all that can never change in it.
+const SEED: [&str; 4] = ["apiVersion", "kind", "metadata", "roleRef"];
+
+/// Makes an object: first what can never shrink, then the rest by server-side apply, which takes away again what it does
+/// not say any more.
+pub(super) fn make(wanted: &Value) -> Vec<Step> {
+    let mut seed = wanted.clone();
+    if let Some(seed) = seed.as_object_mut() {
+        seed.retain(|key, _| SEED.contains(&key.as_str()));
+        if let Some(metadata) = json::object_mut(seed, "metadata") {
+            json::take(metadata, "finalizers");
+        }
+    }
+    vec![Step::Create(seed), Step::Apply(wanted.clone())]
+}
+
+/// Makes an object what it should be; nothing where it is.
+pub(super) fn repair(object: &Value, wanted: &Value) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let (own, others) = finalizers(object);
+    let (needed, _) = finalizers(wanted);
+    if own.iter().any(|finalizer| !needed.contains(finalizer)) {
+        let all: Vec<&str> = needed.iter().copied().chain(others).collect();
+        steps.push(patch(object, &json!({"metadata": {"finalizers": all}})));
+    }
+    // The list in the cluster is compared as it stands: the policy compares it, too.
+    let is_same = |path: &[&str]| {
+        json::at(object, path).unwrap_or(&Value::Null) == json::at(wanted, path).unwrap_or(&Value::Null)
+    };
+    let empty_or_same = |key: &str| {
+        is_same(&[key]) || (json::items(object, &[key]).is_empty() && json::items(wanted, &[key]).is_empty())
+    };
+    let has_labels = json::string_map(wanted, &["metadata", "labels"])
+        .all(|(key, value)| json::text(object, &["metadata", "labels", key]) == value);
+    let has_finalizers = needed.iter().all(|finalizer| own.contains(finalizer));
+    if !has_labels || !has_finalizers || !empty_or_same("rules") || !empty_or_same("subjects") {
+        let mut applied = wanted.clone();
+        if let Some(metadata) = applied.as_object_mut().and_then(|object| json::object_mut(object, "metadata")) {
+            metadata.insert("uid".to_owned(), json::text(object, &["metadata", "uid"]).into());
+        }
+        steps.push(Step::Apply(applied));
+    }
+    steps.extend(unmarked(object));
+    steps
+}
+
+/// Takes the mark from an object, where it has one, whoever changed it meanwhile.
+pub(super) fn unmarked(object: &Value) -> Option<Step> {
+    if mark(object).is_empty() {
+        return None;
+    }
+    Some(Step::Patch {
+        object: object_ref(object),
+        uid: json::text(object, &["metadata", "uid"]).to_owned(),
+        resource_version: None,
+        patch: json!({"metadata": {"annotations": {names::GC_PENDING: null}}}),
+    })
+}
+
+/// Marks an object, and takes the finalizers of SidecarSets from it; `None` where that is done.
+pub(super) fn collected(object: &Value, now: Timestamp) -> Option<Step> {
+    let (own, others) = finalizers(object);
+    let is_marked = Timestamp::parse(mark(object)).is_some();
+    if is_marked && own.is_empty() {
+        return None;
+    }
+    let mut metadata = json!({"finalizers": others});
+    if let Some(metadata) = metadata.as_object_mut().filter(|_| !is_marked) {
+        metadata.insert("annotations".to_owned(), json!({names::GC_PENDING: now.to_string()}));
+    }
+    Some(patch(object, &json!({"metadata": metadata})))
+}
+
+/// Deletes an object as it was seen; nothing where it is being deleted already.
+pub(super) fn deleted(object: &Value) -> Option<Step> {
+    let text = |key| json::text(object, &["metadata", key]).to_owned();
+    let delete = || Step::Delete {
+        object: object_ref(object),
+        uid: text("uid"),
+        resource_version: Some(text("resourceVersion")),
+    };
+    (!json::is_terminating(object)).then(delete)
+}
+
+/// Which object it is.
+pub(super) fn object_ref(object: &Value) -> ObjectRef {
+    let text = |path: &[&str]| json::text(object, path);
+    let kind = text(&["kind"]);
+    let (api_version, kind) = KINDS.into_iter().find(|(_, known)| *known == kind).unwrap_or_default();
+    ObjectRef {
+        api_version,
+        kind,
+        namespace: Some(text(&["metadata", "namespace"]).to_owned()),
+        name: text(&["metadata", "name"]).to_owned(),
+    }
+}
