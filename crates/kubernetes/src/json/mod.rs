@@ -22,7 +22,10 @@ pub fn shown(value: &Value) -> String {
 
 /// An object with these entries.
 pub fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    entries.into_iter().collect()
+    let mut object = Object::new();
+    // One by one, as `index` does.
+    object.extend(entries.map(|(key, value)| (key.to_owned(), value)));
+    object.into()
 }
 
 /// The value at `path`, a list of object keys.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::paths;
 use super::volumes::Volumes;
 use crate::field::{FieldError, FieldErrors, FieldPath};
+use crate::index::index;
 use crate::json;
 use crate::node::Node;
 use crate::unique;
@@ -27,7 +28,7 @@ pub(super) fn check(container: &Node<'_, '_>, volumes: &Volumes<'_>, errors: &mu
 
 /// The path at which each volume of a list is used; the last one where it is used twice.
 fn places<'v>(items: &'v [Value], key: &str) -> BTreeMap<&'v str, &'v str> {
-    items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))).collect()
+    index(items.iter().map(|item| (json::text(item, &["name"]), json::text(item, &[key]))))
 }
 
 fn check_mounts(

@@ -16,7 +16,6 @@ use super::images::PULL_POLICIES;
 use super::paths;
 use crate::field::{FieldError, FieldErrors, FieldPath};
 use crate::format;
-use crate::json::Object;
 use crate::node::{Items, Node, lower_case};
 use crate::quantity::Quantity;
 
@@ -128,12 +127,8 @@ fn claim_name(volume: &Node<'_, '_>) -> String {
 }
 
 fn check_source(volume: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
-    // A volume has few keys, and there are many types of volumes.
-    let keys = volume.value.as_object().into_iter().flat_map(Object::keys);
-    let mut places: Vec<usize> = keys.filter_map(|key| SOURCES.iter().position(|source| source.key == key)).collect();
-    places.sort_unstable();
     let mut given = false;
-    for source in places.into_iter().filter_map(|place| SOURCES.get(place)) {
+    for source in &SOURCES {
         let Some(value) = volume.raw(source.key) else { continue };
         if given {
             let detail = "may not specify more than 1 volume type; remove this or the other one";
