@@ -46,17 +46,27 @@ fn module(folder: &Path, file: &Path) -> Vec<String> {
     parts.filter(|part| !["mod", "lib", "main"].contains(&part.as_str())).collect()
 }
 
-/// The paths of all tests as cargo names them: `select::tests::p6_a_missing_namespace`. The module `tests` of a file
-/// stands in the file or beside it; both give the same path. Integration tests begin with their file.
+/// The sources of all crates, by the names of their folders; those of the module are called `policy`.
+fn crates() -> Vec<(String, PathBuf)> {
+    let folders = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let name = |folder: &Path| folder.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut crates: Vec<_> = folders.map(|folder| (name(&folder), folder.join("src"))).collect();
+    crates.push(("policy".to_owned(), root().join("src")));
+    crates
+}
+
+/// The paths of all tests as cargo names them, behind the folder of their crate: `inject::select::tests::p6_a_missing_namespace`.
+/// The module `tests` of a file stands in the file or beside it; both give the same path. Integration tests begin with
+/// their file.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for sources in ["src", "crates/core/src", "crates/host/src", "crates/cli/src", "crates/testkit/src"] {
-        let sources = root().join(sources);
+    for (name, sources) in crates() {
         for file in files(&sources, "rs") {
             let mut module = module(&sources, &file);
             if !module.iter().any(|part| part == "tests") {
                 module.push("tests".to_owned());
             }
+            module.insert(0, name.clone());
             names.extend(functions(&file, &module));
         }
     }
@@ -104,10 +114,9 @@ fn every_threat_has_a_test() {
 #[test]
 fn explained_messages_are_written_somewhere() {
     let mut sources = String::new();
-    for folder in ["crates/core/src", "crates/host/tests"] {
-        for file in files(&root().join(folder), "rs") {
-            sources.push_str(&text(&file));
-        }
+    let folders = crates().into_iter().map(|(_, folder)| folder).chain([root().join("crates/host/tests")]);
+    for file in folders.flat_map(|folder| files(&folder, "rs")) {
+        sources.push_str(&text(&file));
     }
     // As the compiler reads it: quotes are escaped, and a backslash joins lines.
     let sources = sources.replace("\\\"", "\"").split("\\\n").map(str::trim_start).collect::<String>();
