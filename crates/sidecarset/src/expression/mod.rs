@@ -39,6 +39,7 @@ impl Slot {
     }
 
     /// The resource that this one is not.
+    #[must_use]
     pub const fn other(self) -> Self {
         match self {
             Self::Cpu => Self::Memory,
