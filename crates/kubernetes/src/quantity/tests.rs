@@ -332,6 +332,7 @@ fn amounts_are_made_from_integers() {
     assert_eq!(Quantity::from_milli(i64::MIN, Format::DecimalSi).to_string(), "-9223372036854775808m");
     assert_eq!(Quantity::from_units(-2048, Format::BinarySi).to_string(), "-2Ki");
     assert_eq!(Quantity::from_units(1000, Format::BinarySi).to_string(), "1k");
+    assert_eq!(Quantity::from_units(11_259_000, Format::BinarySi).to_string(), "11259000");
     assert_eq!(Quantity::from_units(i64::MIN, Format::BinarySi).to_string(), "-8Ei");
     assert!(Quantity::from_units(0, Format::BinarySi).is_zero());
     assert!(Quantity::from_milli(-1, Format::DecimalSi).is_negative());
