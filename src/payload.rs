@@ -103,10 +103,10 @@ impl<'a> Payload<'a> {
     /// `validate_settings` get here.
     pub fn settings(self) -> Result<BorrowedSettings<'a>, Refusal> {
         let SettingsParts { texts, bundle } = self.settings.unwrap_or_default();
-        let mut settings = Object::new();
-        for (key, text) in texts {
-            settings.insert(key, value(text)?);
-        }
+        let settings =
+            texts.into_iter().map(|(key, text)| Ok((key, value(text)?))).collect::<Result<Vec<_>, Refusal>>()?;
+        // Of a list, as the parser makes long objects: the module has the sort of this iterator already.
+        let settings = Object::from_iter(settings);
         BorrowedSettings::with_bundle(settings.into(), bundle).map_err(|errors| {
             let reasons = errors.into_iter().map(|error| Reason::of_field(Code::Undecodable, error.below("settings")));
             // There is no failure without an error; were there one, it would still be a refusal.
