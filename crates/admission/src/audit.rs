@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pillion_identity::decide::Decision;
+use pillion_identity::decision::Decision;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.
 pub const INJECTED_SIDECAR_SETS: &str = "injected-sidecarsets";

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use pillion_identity::author;
-use pillion_identity::decide::{self, App, Asking, Decision};
+use pillion_identity::decide::{self, App};
+use pillion_identity::decision::{Asking, Decision};
 use pillion_identity::declared::{ACCOUNT, Declared, Mode, name_error, path};
 use pillion_identity::names;
 use pillion_identity::rules::Rules;
@@ -11,7 +12,7 @@ pub use pillion_identity::tokens::account_of as account;
 use pillion_identity::tokens::{self, Owners, Settled, Volumes};
 use pillion_identity::validation;
 use pillion_inject::clash;
-use pillion_inject::container::names_in_pod;
+use pillion_inject::list::names_in_pod;
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;

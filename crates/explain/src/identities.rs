@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use pillion_admission::audit;
-use pillion_identity::decide::Token;
+use pillion_identity::decision::Token;
 use pillion_identity::rules::{OnAppAccount, Otherwise, Rules};
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use pillion_admission::identity::{self, Identities};
 use pillion_admission::pod::{Context, PodRequest};
-use pillion_identity::decide::{Asking, Decision, Token};
+use pillion_identity::decision::{Asking, Decision, Token};
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::existence::{Existence, exists};
 use pillion_identity::tokens::{self, Owners, Settled};

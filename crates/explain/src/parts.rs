@@ -1,6 +1,6 @@
 //! What a `SidecarSet` in effect puts into a Pod, part by part.
 
-use pillion_inject::container::{self, List};
+use pillion_inject::list::{self, List};
 use pillion_inject::{clash, readmission};
 use pillion_kubernetes::json;
 use pillion_sidecarset::pod::{self, Pod};
@@ -111,7 +111,7 @@ fn containers(set: &SidecarSet, before: Pod<'_>, after: Pod<'_>) -> Vec<Containe
     let mut containers = Vec::new();
     for (kind, _, sidecar) in clash::sidecars(set) {
         let (had, has) = (list(before, kind), list(after, kind));
-        for name in container::names_in_pod(sidecar, kind) {
+        for name in list::names_in_pod(sidecar, kind) {
             let Some((index, now)) = named(has, &name) else { continue };
             let fate = match named(had, &name) {
                 None => Fate::Added,

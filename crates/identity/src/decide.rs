@@ -5,23 +5,13 @@ use std::collections::BTreeSet;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::{Code, Reason};
 
-use super::declared::{Declared, Mode, OnConflict};
+use super::decision::{Asking, Decision, Grant, Token};
+use super::declared::{Mode, OnConflict};
 use super::existence::{Existence, exists};
 use super::merged;
 use super::names;
 use super::rules::{OnAppAccount, Otherwise, Rules};
 use super::tokens::Holder;
-
-/// A SidecarSet that is injected into the Pod and names an account.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asking {
-    /// The SidecarSet.
-    pub sidecar_set: String,
-    /// The account.
-    pub account: String,
-    /// What the set says about it.
-    pub declared: Declared,
-}
 
 /// The account that a Pod comes with, as the policy sees it: the API server has filled in `default`.
 #[derive(Clone, Copy, Debug)]
@@ -44,45 +34,6 @@ impl App<'_> {
     fn mounts_nothing(&self, automounts: bool) -> bool {
         self.automount.map_or(!automounts, |automount| !automount)
     }
-}
-
-/// How the owners of an account get its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
-    /// The kubelet's, of the account that the Pod runs under.
-    OfPod,
-    /// The controller's, from a Secret (B1).
-    OfSecret,
-}
-
-/// A SidecarSet gets an identity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The SidecarSet.
-    pub sidecar_set: String,
-    /// The account whose token its containers mount.
-    pub account: String,
-    /// Where the token comes from.
-    pub token: Token,
-}
-
-/// What happens to the Pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
-    /// The account that the Pod runs under from now on, where it changes.
-    pub account: Option<String>,
-    /// Whether everybody but the owners loses the automounted token (mode `SidecarsOnly`).
-    pub hides_token: bool,
-    /// The account that the Pod runs under, where only the owners may hold its token.
-    pub private: Option<String>,
-    /// Who mounts a token of their own.
-    pub grants: Vec<Grant>,
-    /// SidecarSets whose containers get the token of the Pod's account from the API server, as the app does.
-    pub automounted: Vec<String>,
-    /// SidecarSets that stay without an identity because the settings say so (`onMissing`, `onConflict`), and why.
-    pub skipped: Vec<(String, String)>,
-    /// SidecarSets that stay without an identity because the Pod keeps its own (`onAppServiceAccount`), and why.
-    pub kept: Vec<(String, String)>,
 }
 
 /// Who is to get which identity, as far as it can be said before anybody has asked whether a merged account is ready.

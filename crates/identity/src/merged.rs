@@ -7,7 +7,7 @@ use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_kubernetes::rbac::{self, PolicyRule};
 use serde_json::{Value, json};
 
-use super::decide::Asking;
+use super::decision::Asking;
 use super::names;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";

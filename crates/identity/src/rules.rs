@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::Deserializer;
 
-use super::tokens::Drivers;
+use super::drivers::Drivers;
 #[cfg(feature = "schema")]
 use crate::deny_permissions::DeniedRule;
 use crate::deny_permissions::{self, at_least_one};

@@ -12,7 +12,7 @@ use pillion_sidecarset::sidecar;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::container::{self, List};
+use super::list::{self, List};
 use super::records::{Record, Records};
 
 /// Every name that two sidecars, or a sidecar and the Pod, both want.
@@ -24,7 +24,7 @@ pub fn find(pod: Pod<'_>, sets: &[SidecarSet], records: &Records) -> Vec<Reason>
         let record = records.get(set.name());
         let ours = Ours { has_record: record.is_some(), listed: record.map(Record::listed).unwrap_or_default() };
         for (list, index, sidecar) in sidecars(set) {
-            for name in container::names_in_pod(sidecar, list) {
+            for name in list::names_in_pod(sidecar, list) {
                 let claim = Claim { set: set.name(), list, index, base: pod::name(sidecar) };
                 match owners.get(&name) {
                     Some(owner) if owner.set != claim.set => {

@@ -6,9 +6,9 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::unique;
 use pillion_sidecarset::names;
 use pillion_sidecarset::pod;
-use pillion_sidecarset::sidecar;
 use serde_json::{Value, json};
 
+use super::list::{List, is_pair, names_in_pod};
 use super::sources::Taken;
 
 /// Fields of a sidecar that are no fields of a container (section 1.3).
@@ -20,25 +20,6 @@ pub const SIDECAR_FIELDS: [&str; 6] = [
     "transferEnv",
     "resourcesPolicy",
 ];
-
-/// Which of the Pod's lists a container belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum List {
-    /// `spec.initContainers`.
-    Init,
-    /// `spec.containers`.
-    Containers,
-}
-
-impl List {
-    /// The key in `spec`, of a Pod as of a `SidecarSet`.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Init => "initContainers",
-            Self::Containers => "containers",
-        }
-    }
-}
 
 /// A container to be put into a Pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,17 +37,6 @@ impl Sidecar {
     pub fn name(&self) -> &str {
         pod::name(&self.container)
     }
-}
-
-/// Whether a sidecar becomes a hot-upgrade pair: only containers and native init containers do (M-21).
-pub fn is_pair(sidecar: &Value, list: List) -> bool {
-    sidecar::is_hot_upgrade(sidecar) && (list == List::Containers || sidecar::is_native(sidecar))
-}
-
-/// The names of the containers that a sidecar becomes in a Pod: its own, or those of its halves.
-pub fn names_in_pod(sidecar: &Value, list: List) -> Vec<String> {
-    let name = pod::name(sidecar);
-    if is_pair(sidecar, list) { vec![[name, "-1"].concat(), [name, "-2"].concat()] } else { vec![name.to_owned()] }
 }
 
 /// Makes the containers of one sidecar: one, or a hot-upgrade pair. `resources` replaces the container's, where a

@@ -7,6 +7,7 @@
 
 pub mod clash;
 pub mod container;
+pub mod list;
 pub mod merge_patch;
 pub mod metadata;
 pub mod place;
@@ -30,7 +31,8 @@ use pillion_sidecarset::sidecar;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use self::container::{List, Sidecar};
+use self::container::Sidecar;
+use self::list::List;
 use self::records::{Record, Records};
 use self::sources::{Hidden, Missing, Own, Taken};
 
@@ -224,7 +226,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        if container::is_pair(sidecar, list) {
+        if list::is_pair(sidecar, list) {
             self.mark_pair(base);
         }
         match list {
@@ -303,7 +305,7 @@ fn too_long(pod: Pod<'_>, wanted: &[(&SidecarSet, Vec<Wanted<'_, '_, '_>>)]) -> 
     for (set, wanted) in wanted {
         let mut is_taking = false;
         for Wanted { list, sidecar, taken, .. } in wanted {
-            let copies = if container::is_pair(sidecar, *list) { 2 } else { 1 };
+            let copies = if list::is_pair(sidecar, *list) { 2 } else { 1 };
             // Once it is too much, all that counts is whether this one takes anything.
             let length = taken.length(room.unwrap_or_default());
             is_taking |= length > 0;

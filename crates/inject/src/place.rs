@@ -6,7 +6,8 @@ use pillion_kubernetes::json::{self, Object};
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
-use super::container::{List, Sidecar};
+use super::container::Sidecar;
+use super::list::List;
 use super::readmission;
 
 /// Of how many containers of one name it is asked whether they are the sidecar; the API server takes one.

@@ -14,7 +14,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::clash;
-use super::container::{self, List};
+use super::list::{self, List};
 use super::records::{Record, Records};
 
 /// The Pod's containers that a policy may look at: native init containers, then containers, without those that a
@@ -34,8 +34,8 @@ impl<'a> Targets<'a> {
             let listed = records.get(set.name()).map(Record::listed).unwrap_or_default();
             for (list, _, sidecar) in clash::sidecars(set) {
                 names.insert(pod::name(sidecar).to_owned());
-                if container::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
-                    for name in container::names_in_pod(sidecar, list) {
+                if list::is_pair(sidecar, list) && listed.contains(pod::name(sidecar)) {
+                    for name in list::names_in_pod(sidecar, list) {
                         names.insert(name);
                     }
                 }

@@ -3,9 +3,10 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_identity::decide::Asking;
+use pillion_identity::decision::Asking;
+use pillion_identity::drivers::Drivers;
 use pillion_identity::paths::{self, Place};
-use pillion_identity::tokens::{Drivers, Volumes};
+use pillion_identity::tokens::Volumes;
 use pillion_kubernetes::format;
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json;
@@ -14,7 +15,7 @@ use pillion_sidecarset::pod::{self, Pod};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
-use super::container::{self, List};
+use super::list::{self, List};
 
 /// What sidecars of a Pod with an identity do not share (`serviceaccounts.md` A5-8, E19, E21).
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +128,7 @@ impl<'a> Own<'a> {
         let mut sidecars = BTreeSet::new();
         for set in sets {
             for sidecar in set.containers() {
-                for name in container::names_in_pod(sidecar, List::Containers) {
+                for name in list::names_in_pod(sidecar, List::Containers) {
                     sidecars.insert(name);
                 }
             }

@@ -5,7 +5,8 @@
 
 use pillion_admission::identity::{self, Identities};
 use pillion_admission::settings::Settings;
-use pillion_identity::decide::{self, Asking};
+use pillion_identity::decide;
+use pillion_identity::decision::Asking;
 use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::rules::{Otherwise, Rules};
 use pillion_identity::tokens::Owners;

@@ -22,7 +22,7 @@ pub use self::objects::{KINDS, LABEL, MANAGED_BY, Trio, is_ours, without_finaliz
 use super::Step;
 use super::demand::{Demands, MOST_PREPARED};
 use pillion_identity::author;
-use pillion_identity::decide::Asking;
+use pillion_identity::decision::Asking;
 use pillion_identity::names;
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::json;

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use pillion_identity::decide::Asking;
+use pillion_identity::decision::Asking;
 use pillion_identity::declared::Declared;
 use pillion_identity::{merged, names};
 use pillion_testenv::{Cluster, Options};

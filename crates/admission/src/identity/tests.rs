@@ -1,6 +1,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
-use pillion_identity::decide::{Grant, Token};
+use pillion_identity::decision::{Grant, Token};
 use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::outcome::{Outcome, Verdict};

@@ -6,6 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::declared::Declared;
 use crate::tokens::volumes::Given;
 
 /// Objects by kind and name; everything else does not exist.

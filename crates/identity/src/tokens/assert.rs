@@ -11,9 +11,10 @@ use super::granted::Granted;
 use super::held::{containers, shown};
 use super::reach::{self, Since};
 use super::settle::settle;
-use super::volumes::{Drivers, Volumes};
+use super::volumes::Volumes;
 use super::{Owners, account_of};
-use crate::decide::{Decision, Token};
+use crate::decision::{Decision, Token};
+use crate::drivers::Drivers;
 
 /// What to do where a Pod is not what the policy made of it.
 const UNDONE: &str = "find the webhook that took it away, or the injecting policy that did not run";

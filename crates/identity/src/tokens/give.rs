@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::granted::{Account, Granted};
 use super::held::{LISTS, shown};
 use super::volumes::{self, Volumes};
-use crate::decide::Token;
+use crate::decision::Token;
 use crate::names;
 use crate::paths::{self, Place};
 

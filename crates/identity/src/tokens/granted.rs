@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::index::index;
 
 use super::Owners;
-use crate::decide::{Decision, Token};
+use crate::decision::{Decision, Token};
 use crate::names;
 
 /// An account of which containers mount a token.

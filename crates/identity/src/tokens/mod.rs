@@ -17,7 +17,8 @@ use serde_json::Value;
 
 pub use self::held::{Holder, containers, further_token};
 pub use self::settle::settle;
-pub use self::volumes::{Drivers, Volumes};
+pub use self::volumes::Volumes;
+use crate::drivers::Drivers;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 

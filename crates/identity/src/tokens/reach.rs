@@ -12,7 +12,8 @@ use serde_json::Value;
 use super::granted::Granted;
 use super::held::{Holder, containers, shown};
 use super::volumes::{self, Volumes};
-use crate::decide::Decision;
+use crate::decision::Decision;
+use crate::drivers::Drivers;
 use crate::names;
 
 /// Something of a sidecar's that a container reaches for, by its name. Text is made of it only if it is told (E18).
@@ -66,7 +67,7 @@ impl<'a> Running<'a> {
     /// Where a volume of ours gives the Pod's account, that account was given for the sidecars: then every volume that
     /// gives it counts, above all one that no container mounted when the Pod was admitted (B0). Annotations do not
     /// count, for those can be edited.
-    pub fn of(pod: &'a Value, trusted: &volumes::Drivers) -> Self {
+    pub fn of(pod: &'a Value, trusted: &Drivers) -> Self {
         let volumes = Volumes::of(pod, trusted);
         let is_given = |name: &str| volumes::is_called_like_ours(name) && volumes.gives_account(name);
         let is_for_sidecars = volumes.iter().map(pod::name).any(is_given);

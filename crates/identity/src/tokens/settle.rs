@@ -12,9 +12,10 @@ use super::give::{self, Giving};
 use super::granted::Granted;
 use super::held::{LISTS, containers, is_at_path};
 use super::reach::{self, Since};
-use super::volumes::{self, Drivers, Volumes};
+use super::volumes::{self, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
-use crate::decide::Decision;
+use crate::decision::Decision;
+use crate::drivers::Drivers;
 
 /// Carries a decision out on the Pod as it is after injection.
 ///

@@ -9,7 +9,8 @@ use serde_json::json;
 use super::granted::Granted;
 use super::volumes::{mounts, token_secrets_of_volume};
 use super::{settle as settle_with, *};
-use crate::decide::{Decision, Grant, Token};
+use crate::decision::{Decision, Grant, Token};
+use crate::drivers::Drivers;
 use crate::names;
 use crate::rules::Rules;
 

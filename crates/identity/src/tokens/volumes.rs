@@ -1,16 +1,14 @@
 //! What the volumes of a Pod give to whoever mounts them (`serviceaccounts.md` A1-4, B0, E4, E19, E20).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pillion_kubernetes::index::index;
 use pillion_kubernetes::json::{self, MAX_DEPTH};
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
+use crate::drivers::Drivers;
 use crate::names;
-
-/// Names of CSI drivers (`spec.csi.driver` of a volume).
-pub type Drivers = BTreeSet<String>;
 
 /// Whether a member of a volume, a kind of volume mostly, names no Secret and holds no token, whatever it says (core/v1).
 ///

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::draw::draw;
 use super::{Query, Sources};
 use crate::clash;
-use crate::container::{List, names_in_pod};
+use crate::list::{List, names_in_pod};
 use crate::records::Records;
 
 /// The `SidecarSet` as it is to be injected: the latest, or a stored revision of it (M-1 to M-5). One that a bundle has

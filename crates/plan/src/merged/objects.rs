@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_identity::decide::Asking;
+use pillion_identity::decision::Asking;
 use pillion_identity::{merged, names};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;

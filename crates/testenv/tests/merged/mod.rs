@@ -14,7 +14,7 @@ use pillion_admission::settings::Settings;
 use pillion_controller::Context;
 use pillion_controller::merged::{self, Options as MergedOptions};
 use pillion_controller::watch::Wanted;
-use pillion_identity::decide::Asking;
+use pillion_identity::decision::Asking;
 use pillion_identity::merged::ready;
 use pillion_identity::names;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};

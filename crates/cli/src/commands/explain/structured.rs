@@ -5,7 +5,7 @@ use pillion_explain::identity::{Given, Identity, Merged, PodIdentity};
 use pillion_explain::parts::{Container, Part, Parts};
 use pillion_explain::revision::Revision;
 use pillion_explain::{Decision, Explained, Match};
-use pillion_identity::decide::Token;
+use pillion_identity::decision::Token;
 use pillion_identity::names;
 use serde_json::Value;
 

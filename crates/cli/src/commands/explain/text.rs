@@ -8,7 +8,7 @@ use pillion_explain::finding::Finding;
 use pillion_explain::parts::{Container, Fate, Part, Parts};
 use pillion_explain::revision::{Revision, Why};
 use pillion_explain::{Decision, Explained, Match};
-use pillion_inject::container::List;
+use pillion_inject::list::List;
 
 use super::subject::Told;
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pillion_explain::identity::{Given, Identity, Merged, PodIdentity};
-use pillion_identity::decide::Token;
+use pillion_identity::decision::Token;
 use pillion_identity::declared::OnConflict;
 use pillion_identity::names;
 
