@@ -69,7 +69,9 @@ fn no_two_modules_import_each_other(
     // A module that imports nothing of what is left can be read; in the end nothing is left, unless there is a circle.
     while let Some(module) = left.iter().find_map(|(module, named)| named.is_empty().then(|| module.clone())) {
         left.remove(&module);
-        left.values_mut().for_each(|named| drop(named.remove(&module)));
+        for named in left.values_mut() {
+            named.remove(&module);
+        }
     }
     assert_eq!(left, BTreeMap::new(), "the circles of {name}, and what imports them");
 }

@@ -217,7 +217,7 @@ fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
         spec.init_containers.iter().chain(&spec.containers).flatten().filter(uses).collect();
     let pod = json!({"spec": {"containers": mounting, "volumes": volumes}});
     // Which drivers are trusted is a setting: here none is.
-    let trusted = tokens::Drivers::new();
+    let trusted = pillion_identity::drivers::Drivers::new();
     let further = tokens::further_token(&pod, &tokens::Volumes::of(&pod, &trusted), &BTreeSet::new());
     further.map(|_| (json!(mounting), json!(volumes)))
 }
